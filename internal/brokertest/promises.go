@@ -112,7 +112,7 @@ func Run(t *testing.T, s *Subject) {
 
 // levels: the level reaches the broker, which serves it first.
 func levels(t *suite) {
-	const flood = 30
+	const flood = 60
 	t.publish("flood", flood)
 	t.publish("clinic", 1)
 	t.work(nil)
@@ -126,7 +126,7 @@ func levels(t *suite) {
 
 // killedWorker: what a worker had in hand is served by another, and counts once.
 func killedWorker(t *suite) {
-	t.publish("killed", 10)
+	t.publish("killed", 20)
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -153,8 +153,8 @@ func killedWorker(t *suite) {
 		t.Expire(t, t.url)
 	}
 	t.work(nil)
-	t.awaitServed("killed", 10)
-	t.countsOnce("killed", 10)
+	t.awaitServed("killed", 20)
+	t.countsOnce("killed", 20)
 	t.stop()
 	if t.served[held] != 1 {
 		t.Errorf("%s, which the killed worker had, is served %d times", held, t.served[held])
@@ -204,12 +204,12 @@ func poison(t *suite) {
 // brokerRestart: a broker that crashes and comes back loses nothing. The module may say that
 // the broker is lost; then the program opens its queue again.
 func brokerRestart(t *suite) {
-	t.publish("crash", 30)
+	t.publish("crash", 60)
 	t.work(func(string) error {
 		time.Sleep(10 * time.Millisecond) // the work: some is left when the broker crashes
 		return nil
 	})
-	t.await("a third is served", func() bool { return t.number("crash") >= 10 })
+	t.await("a third is served", func() bool { return t.number("crash") >= 20 })
 	t.broker.Kill()
 	t.broker.Restart()
 	t.publish("after", 10)
@@ -219,7 +219,7 @@ func brokerRestart(t *suite) {
 		t.Expire(t, t.url)
 		t.work(nil)
 	}
-	t.awaitServed("crash", 30)
+	t.awaitServed("crash", 60)
 	t.awaitServed("after", 10)
 }
 
