@@ -66,13 +66,13 @@ func TestSimulate(t *testing.T) {
 		}
 	}
 	const small = "0,a,1000\n0,a,1000\n500,b,\n700,a,3000\n"
-	trace := succeeded(t, small, "simulate", "-servers", "1", "-light", "2", "-")
+	trace := succeeded(t, small, "simulate", "-servers", "1", "-", "-light", "2")
 	for _, want := range []string{"4 documents of 2 customers", "1 seed.", "capped at 1m0s", "Wait of light customers", "Wait of heavy customers"} {
 		if !strings.Contains(trace, want) {
 			t.Errorf("no %q in\n%s", want, trace)
 		}
 	}
-	if matrix := succeeded(t, small, "matrix", "-seeds", "1", "-scenario", "long-overload", "-light", "2", "-"); !strings.Contains(matrix, "\n| trace-14 ") {
+	if matrix := succeeded(t, small, "matrix", "-", "-seeds", "1", "-scenario", "long-overload", "-light", "2"); !strings.Contains(matrix, "\n| trace-14 ") {
 		t.Errorf("the trace is not in\n%s", matrix)
 	}
 }
@@ -108,7 +108,7 @@ func serviceTrace() string {
 }
 
 func TestTune(t *testing.T) {
-	text := succeeded(t, serviceTrace(), "tune", "-servers", "3", "-service-cap", "3m", "-light", "250", "-")
+	text := succeeded(t, serviceTrace(), "tune", "-", "-servers", "3", "-service-cap", "3m", "-light", "250")
 	for _, want := range []string{
 		": 5973 documents of 24 customers", "on the first 8.0 hours", "\n| Next, policy found ", "\n| Submit ÷ Next, better policy ",
 		"Call Submit and Done: on the part held back, Submit serves your customers better than Next.", "store.Submit(",

@@ -87,9 +87,9 @@ func (c command) run(ctx context.Context, with terminal, args []string) error {
 	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	run, help := c.prepare(flags)
-	err := flags.Parse(args)
+	rest, err := parse(flags, args)
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintf(with.stdout, "usage: go run ./lab %s\n\n%s\n", strings.TrimSpace(c.name+" [flags] "+c.arguments), help)
+		fmt.Fprintf(with.stdout, "usage: go run ./lab %s %s\n\n%s\n", c.name, strings.TrimSpace(c.arguments+" [flags]"), help)
 		flags.SetOutput(with.stdout)
 		flags.PrintDefaults()
 		return err
@@ -97,7 +97,20 @@ func (c command) run(ctx context.Context, with terminal, args []string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, errUsage)
 	}
-	return run(ctx, with, flags.Args())
+	return run(ctx, with, rest)
+}
+
+// parse takes flags before, between and after other arguments.
+func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		if flags.NArg() == 0 {
+			return rest, nil
+		}
+		rest, args = append(rest, flags.Arg(0)), flags.Args()[1:]
+	}
 }
 
 // wrongCall is the error of a call that cannot be right.
