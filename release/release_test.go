@@ -22,18 +22,28 @@ var version = fmt.Sprintf("v1.9999.%d", os.Getpid())
 
 func TestUsersCanUseWhatWouldBeReleased(t *testing.T) {
 	r := rehearse(t)
+	t.Run("release/release", r.writesTheVersion)
+	t.Run("refused", r.refuses)
 	t.Run("go mod tidy", r.tidy)
 	t.Run("go get", r.get)
 	t.Run("go install", r.install)
 	t.Run("docs/start.md", r.start)
 }
 
-// copyTree copies the tree with all edits of tracked files into a repository of its own,
-// with a version in preparation.
-func copyTree(t *testing.T) (dir string) {
+// rehearsal is a copy of the tree that is released on this machine alone.
+type rehearsal struct {
+	tree      string
+	published string   // the lines that would publish it
+	modules   []string // the folders of the published ones, "." for the root
+	env       []string // of a user who gets our modules from a file proxy
+}
+
+func rehearse(t *testing.T) *rehearsal {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "tree")
-	run(t, "..", []string{"COPY=" + dir}, "bash", "-euc", `
+	r := &rehearsal{tree: filepath.Join(t.TempDir(), "tree")}
+	// The tree with all edits of tracked files, in a repository of its own, with a version in
+	// preparation.
+	run(t, "..", []string{"COPY=" + r.tree}, "bash", "-euc", `
 		unset $(git rev-parse --local-env-vars) # a hook says with them which repository it is about
 		git clone --quiet -c user.name=rehearsal -c user.email=rehearsal@localhost \
 			-c commit.gpgSign=false -c tag.gpgSign=false -c core.hooksPath=/dev/null . "$COPY"
@@ -41,20 +51,7 @@ func copyTree(t *testing.T) (dir string) {
 		cd "$COPY"
 		sed -i '0,/^## /s//## `+version+` - unreleased\n\n- A rehearsal.\n\n&/' CHANGELOG.md
 		git commit --quiet --all --message 'What is rehearsed'`)
-	return dir
-}
-
-// rehearsal is a copy of the tree that is released on this machine alone.
-type rehearsal struct {
-	tree    string
-	modules []string // the folders of the published ones, "." for the root
-	env     []string // of a user who gets our modules from a file proxy
-}
-
-func rehearse(t *testing.T) *rehearsal {
-	t.Helper()
-	r := &rehearsal{tree: copyTree(t)}
-	run(t, r.tree, nil, "bash", "-euc", "unset $(git rev-parse --local-env-vars); release/release -n "+version)
+	r.published = run(t, r.tree, nil, "bash", "-euc", "unset $(git rev-parse --local-env-vars); release/release -n "+version)
 	r.modules = strings.Fields(run(t, r.tree, nil, "release/modules"))
 
 	// The go command makes the published form of the modules out of the tags.
