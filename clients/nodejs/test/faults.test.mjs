@@ -58,15 +58,16 @@ for (const [kind, make] of newest(clients)) {
     const { port, url } = gone;
     await gone.close();
     const store = join(make(url), { timeout: 500 });
-    for (const count of [0, -1, -2]) assert.deepEqual(seen(await store.next('acme')), [true, count]);
+    let server;
+    t.after(() => Promise.all([store.close(), server?.close()]));
     await assert.rejects(store.reset('acme'), NotCounted);
+    for (const count of [0, -1, -2]) assert.deepEqual(seen(await store.next('acme')), [true, count]);
     assert.ok(store.degraded);
-    const server = await Server.start(() => replies.next, { port });
+    server = await Server.start(() => replies.next, { port });
     await nextAtLast(store);
     assert.ok(!store.degraded);
     await server.close();
     assert.deepEqual(seen(await store.next('acme')), [true, 0]); // within a minute; memory has forgotten the outage
-    await store.close();
     const [text, ...more] = mock.calls.map(({ arguments: [warning] }) => String(warning)).filter((warning) => warning.startsWith('docpriority: '));
     assert.match(text, new RegExp(`^docpriority: Redis does not answer, .*: next priority:{acme}:count: .*ECONNREFUSED 127.0.0.1:${port}`));
     assert.deepEqual(more, []);
