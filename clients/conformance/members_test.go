@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -29,7 +30,9 @@ type members struct {
 func TestMembers(t *testing.T) {
 	t.Parallel() // it waits for reports most of the time
 	server := redistest.Start(t)
-	member, err := fleet.Join(server.Client(), &fleet.Options{Name: "go", Store: priority.RedisOptions{Timeout: enough * time.Millisecond}})
+	member, err := fleet.Join(server.Client(), &fleet.Options{
+		Name: "go", Store: priority.RedisOptions{Timeout: enough * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
