@@ -99,7 +99,7 @@ func (r *rehearsal) tidy(t *testing.T) {
 	}
 }
 
-// get is a user who begins a program with all that we have.
+// get begins a program that imports every package.
 func (r *rehearsal) get(t *testing.T) {
 	dir := t.TempDir()
 	run(t, dir, r.env, "go", "mod", "init", "example.com/service")
@@ -122,7 +122,7 @@ func (r *rehearsal) get(t *testing.T) {
 	run(t, dir, r.env, "go", "vet", ".")
 }
 
-// install is an operator.
+// install gets priorityctl, as an operator does.
 func (r *rehearsal) install(t *testing.T) {
 	bin := t.TempDir()
 	run(t, bin, append(r.env, "GOBIN="+bin), "go", "install", root+"/cmd/priorityctl@latest")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// writesTheVersion is what release/release -n has changed.
+// writesTheVersion checks what release/release -n has changed.
 func (r *rehearsal) writesTheVersion(t *testing.T) {
 	tags := run(t, r.tree, nil, "git", "tag", "--points-at", "HEAD")
 	if !strings.HasPrefix(tags, "cmd/priorityctl/"+version+"\n") || !strings.HasSuffix(tags, "\n"+version) {
@@ -34,7 +34,7 @@ func (r *rehearsal) writesTheVersion(t *testing.T) {
 	run(t, r.tree, nil, "go", "list", "./...", "./cmd/priorityctl") // go.work replaces the version
 }
 
-// refuses is what release/release does not begin.
+// refuses checks what release/release refuses to release.
 func (r *rehearsal) refuses(t *testing.T) {
 	refused := func(says, version string) {
 		t.Helper()
