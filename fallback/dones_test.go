@@ -68,13 +68,17 @@ func TestDones_Bound(t *testing.T) {
 }
 
 func TestDones_Day(t *testing.T) {
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+	test(t, &fallback.Options{RetryAfter: 20 * time.Second}, func(t *testing.T, f *fallback.Store, p *primary) {
 		outage(t, f, p)
 		done(t, f, "acme", "one")
 		time.Sleep(priority.DefaultLease + time.Second)
 		submit(t, p.Store, "acme", "one") // as another process
 		p.take("")
-		back(t, f, p)
+		p.fail(nil, nil)
+		time.Sleep(5 * time.Minute)
+		if f.Open() || f.Degraded() {
+			t.Fatalf("Open is %v, Degraded is %v after the outage", f.Open(), f.Degraded())
+		}
 		pending(t, p, 1)
 	})
 }

@@ -75,7 +75,7 @@ func newList() *cobra.Command {
 		return nil
 	})
 	flags := command.Flags()
-	flags.IntSliceVar(&levels, "level", nil, "only customers whose next document gets one of these levels: 8,9")
+	flags.IntSliceVar(&levels, "level", nil, "only customers whose next document gets one of these levels, such as 8,9")
 	flags.BoolVar(&corrupt, "corrupt", false, "only customers with a corrupt key, be it the override's")
 	flags.IntVar(&limit, "limit", 0, "stop after so many customers; 0: list all")
 	flags.IntVar(&pace, "pace", 20_000, "look at no more keys a second than this; 0: as fast as Redis answers")

@@ -2,15 +2,13 @@
 // clients/conformance/README.md in the repository.
 
 import { createInterface } from 'node:readline';
-import { Redis, Cluster } from 'ioredis';
-import { createClient, createCluster } from 'redis';
 import { Corrupt, join, NotCounted, OutcomeUnknown, Store } from '../src/index.js';
 
 const clients = {
-  'node-redis': (url) => createClient({ url }),
-  'node-redis-cluster': (url) => createCluster({ rootNodes: [{ url }] }),
-  ioredis: (url) => new Redis(url, { lazyConnect: true }),
-  'ioredis-cluster': (url) => new Cluster([url], { lazyConnect: true }),
+  'node-redis': async (url) => (await import('redis')).createClient({ url }),
+  'node-redis-cluster': async (url) => (await import('redis')).createCluster({ rootNodes: [{ url }] }),
+  ioredis: async (url) => new (await import('ioredis')).Redis(url, { lazyConnect: true }),
+  'ioredis-cluster': async (url) => new (await import('ioredis')).Cluster([url], { lazyConnect: true }),
 };
 
 const rules = { byCount: 'by_count', byLoad: 'by_load', unknown: 'unknown' };
@@ -42,7 +40,8 @@ async function answer(request) {
     case 'open': {
       const { url, client = 'node-redis', prefix, timeout_ms: timeout, lease_ms: lease, overrides, fallback, policy, join: joins, as: name } = request;
       const options = { prefix, timeout, lease, overrides, fallback, policy: policy && policyOf(policy) };
-      store = joins ? join(clients[client](url), { name, ...options }) : new Store(clients[client](url), options);
+      const redis = await clients[client](url);
+      store = joins ? join(redis, { name, ...options }) : new Store(redis, options);
       return {};
     }
     case 'next':
