@@ -119,10 +119,11 @@ func install(t testing.TB) string {
 	t.Helper()
 	folder, npm := t.TempDir(), func(folder string, args ...string) string {
 		command := exec.CommandContext(t.Context(), "npm", args...)
-		command.Dir = folder
+		var stderr strings.Builder
+		command.Dir, command.Stderr = folder, &stderr
 		output, err := command.Output()
 		if err != nil {
-			redistest.Skip(t, fmt.Sprintf("npm %s, which wants the npm registry: %v", args, err))
+			redistest.Skip(t, fmt.Sprintf("npm %s, which needs the npm registry: %v\n%s", args, err, &stderr))
 		}
 		return strings.TrimSpace(string(output))
 	}
