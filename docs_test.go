@@ -18,8 +18,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/docpriority/priority/internal/markdown"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/markdown"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // given is what the pages take as given, and how the program of all snippets runs one.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/memory"
 	"github.com/redis/go-redis/v9"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 func TestOverride_Text(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // contract is what every store promises, on each kind of client. What it decides, the

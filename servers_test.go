@@ -14,7 +14,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/memory"
 	"github.com/redis/go-redis/v9"
 )

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/ledger"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/ledger"
+	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/redis/go-redis/v9"
 )
 

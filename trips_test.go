@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/markdown"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/markdown"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // What goes to Redis, how often, and with which rights.

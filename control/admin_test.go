@@ -14,8 +14,8 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/internal/markdown"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/markdown"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // A change whose reply is lost is made once, and the error says that it may have been made.

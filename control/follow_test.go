@@ -16,9 +16,9 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/internal/bubble"
-	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/internal/virtualredis"
+	"github.com/docpriority/priority/internal/testing/bubble"
+	"github.com/docpriority/priority/internal/testing/redistest"
+	"github.com/docpriority/priority/internal/testing/virtualredis"
 	"github.com/docpriority/priority/prioritytest"
 )
 

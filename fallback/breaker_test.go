@@ -11,7 +11,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 func TestCircuit(t *testing.T) {

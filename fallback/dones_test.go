@@ -11,7 +11,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
-	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/testing/bubble"
 )
 
 func TestDones(t *testing.T) {

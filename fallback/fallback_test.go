@@ -10,7 +10,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
-	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/testing/bubble"
 	"github.com/docpriority/priority/memory"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/internal/bubble"
-	"github.com/docpriority/priority/internal/virtualredis"
+	"github.com/docpriority/priority/internal/testing/bubble"
+	"github.com/docpriority/priority/internal/testing/virtualredis"
 	"github.com/docpriority/priority/prioritytest"
 )
 

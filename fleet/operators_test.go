@@ -18,9 +18,9 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/internal/bubble"
-	"github.com/docpriority/priority/internal/markdown"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/bubble"
+	"github.com/docpriority/priority/internal/testing/markdown"
+	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/prioritytest"
 )
 

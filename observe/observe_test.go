@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/testing/bubble"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 )

@@ -15,7 +15,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fallback"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
 	"github.com/prometheus/client_golang/prometheus"

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docpriority/priority/internal/markdown"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/markdown"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // start does what docs/start.md says for Go, to the letter: in an empty folder, with an empty

@@ -11,7 +11,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/internal/vectors"
+	"github.com/docpriority/priority/internal/testing/vectors"
 )
 
 // The format of rules.json; README.md describes it.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/fair"
-	"github.com/docpriority/priority/internal/vectors"
+	"github.com/docpriority/priority/internal/testing/vectors"
 	"github.com/docpriority/priority/lua"
 	"github.com/docpriority/priority/memory"
 )

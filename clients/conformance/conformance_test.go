@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docpriority/priority/internal/nodetest"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/clients/nodetest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 func TestMain(m *testing.M) {

@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/docpriority/priority/internal/ledger"
-	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/internal/vectors"
+	"github.com/docpriority/priority/internal/testing/ledger"
+	"github.com/docpriority/priority/internal/testing/redistest"
+	"github.com/docpriority/priority/internal/testing/vectors"
 )
 
 // The faults of docs/reliability.md that a port must stand.

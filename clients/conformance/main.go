@@ -17,8 +17,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/internal/vectors"
+	"github.com/docpriority/priority/internal/testing/redistest"
+	"github.com/docpriority/priority/internal/testing/vectors"
 )
 
 // check is a promise that a port keeps.

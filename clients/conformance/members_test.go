@@ -14,8 +14,8 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/internal/vectors"
+	"github.com/docpriority/priority/internal/testing/redistest"
+	"github.com/docpriority/priority/internal/testing/vectors"
 )
 
 // members are the processes of one fleet, and what their callers got.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/vectors"
+	"github.com/docpriority/priority/internal/testing/vectors"
 )
 
 // The checks by the files of vectors/, whose format vectors/README.md describes.

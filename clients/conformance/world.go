@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/ledger"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/ledger"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // port is a port to check: its driver, and which of its client libraries.

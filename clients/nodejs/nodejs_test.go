@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/brokertest"
-	"github.com/docpriority/priority/internal/nodetest"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/clients/nodetest"
+	"github.com/docpriority/priority/internal/testing/brokertest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 var installed nodetest.Copy

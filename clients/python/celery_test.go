@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docpriority/priority/internal/brokertest"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/brokertest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // A Celery app keeps the books with real workers on Redis and on RabbitMQ.

@@ -21,9 +21,9 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/brokertest"
-	"github.com/docpriority/priority/internal/markdown"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/brokertest"
+	"github.com/docpriority/priority/internal/testing/markdown"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // python returns a Python that has some modules, or skips the test and says how to

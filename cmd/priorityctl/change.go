@@ -7,8 +7,8 @@ import (
 	"os/user"
 	"strings"
 
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/insight"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/spf13/cobra"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/docpriority/priority/internal/insight"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/spf13/cobra"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
 

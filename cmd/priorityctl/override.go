@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
 

@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/docpriority/priority/internal/insight"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/spf13/cobra"
 )
 

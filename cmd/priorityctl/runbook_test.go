@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // incident is the state that a section of the runbook is for.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/page"
-	"github.com/docpriority/priority/internal/insight"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // serving serves the Redis of an address on a free port. What it returns at last interrupts

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/redis/go-redis/v9"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docpriority/priority/internal/insight"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
 // table writes customers in columns; a column of the other rule has "-".

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/docpriority/priority/internal/insight"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/spf13/cobra"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/testing/bubble"
 )
 
 // silent is a context that never says that it has ended.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/testing/bubble"
 )
 
 // address is a number: for a name, a client in a bubble would ask the network.

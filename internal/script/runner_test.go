@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority/internal/bubble"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/bubble"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // begin begins a call of a test.

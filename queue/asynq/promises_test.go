@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/brokertest"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/brokertest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/queue"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"

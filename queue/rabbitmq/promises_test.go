@@ -9,7 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/brokertest"
+	"github.com/docpriority/priority/internal/testing/brokertest"
 )
 
 func TestMain(m *testing.M) { brokertest.Main(m, subject) }

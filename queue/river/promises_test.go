@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/brokertest"
+	"github.com/docpriority/priority/internal/testing/brokertest"
 	"github.com/docpriority/priority/memory"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"

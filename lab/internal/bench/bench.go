@@ -18,7 +18,7 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // Run measures, and prints each table in Markdown as soon as it is complete. One round before

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // tinySize is enough to run everything and too little to tell anything.

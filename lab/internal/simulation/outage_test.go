@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/testing/bubble"
 	"github.com/docpriority/priority/memory"
 )
 

@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/internal/check"
-	"github.com/docpriority/priority/internal/insight"
 )
 
 // customerView shows all about a customer.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/insight"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docpriority/priority/internal/insight"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docpriority/priority/internal/insight"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
 const mostRows = 200 // of a table

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // Copy is a copy of what Node.js programs of this repository need of it. The zero Copy

@@ -10,7 +10,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/internal/virtualredis"
+	"github.com/docpriority/priority/internal/testing/virtualredis"
 	"github.com/docpriority/priority/memory"
 )
 

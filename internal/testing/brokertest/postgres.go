@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // StartPostgres starts a PostgreSQL server.

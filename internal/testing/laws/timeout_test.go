@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/testing/bubble"
 	"github.com/docpriority/priority/prioritytest"
 )
 

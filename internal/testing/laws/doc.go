@@ -18,8 +18,8 @@
 // checks are for crowds, and for outages as they happen. Each runs in a bubble of
 // testing/synctest, where time is exact and costs nothing.
 //
-//	go test ./internal/laws                # other sequences each time
-//	go test ./internal/laws -short         # fewer
-//	go test ./internal/laws -laws.n 5000   # more
-//	go test ./internal/laws -laws.seed 42  # one that failed, again
+//	go test ./internal/testing/laws                # other sequences each time
+//	go test ./internal/testing/laws -short         # fewer
+//	go test ./internal/testing/laws -laws.n 5000   # more
+//	go test ./internal/testing/laws -laws.seed 42  # one that failed, again
 package laws

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 const startLimit = 2 * time.Minute

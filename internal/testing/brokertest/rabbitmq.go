@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // StartRabbitMQ starts rabbitmq-server, with further lines of rabbitmq.conf, and the name
