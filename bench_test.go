@@ -22,7 +22,7 @@ import (
 // Module lab compares the module with others.
 
 func BenchmarkNext(b *testing.B) {
-	store := timedStore(b, redistest.Start(b).Client(), 0)
+	store := openStore(b, redistest.Start(b).Client(), nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := store.Next(b.Context(), "acme"); err != nil {
@@ -32,11 +32,11 @@ func BenchmarkNext(b *testing.B) {
 }
 
 func BenchmarkSubmitAndDone(b *testing.B) {
-	store := timedStore(b, redistest.Start(b).Client(), 0)
+	store := openStore(b, redistest.Start(b).Client(), nil)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		document := strconv.Itoa(i)
-		if _, err := store.Submit(b.Context(), "acme", document, 0); err != nil {
+		if _, err := store.Submit(b.Context(), "acme", priority.Document{ID: document}); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := store.Done(b.Context(), "acme", document, time.Second); err != nil {
@@ -45,37 +45,21 @@ func BenchmarkSubmitAndDone(b *testing.B) {
 	}
 }
 
-func timedStore(tb testing.TB, client priority.RedisClient, timeout time.Duration) *priority.RedisStore {
-	tb.Helper()
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: timeout})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return store
-}
-
-func customerNames(n int) []string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = "customer" + strconv.Itoa(i)
-	}
-	return names
-}
-
 // What a call allocates is most of what it costs its process and, unlike its
 // time, does not depend on the machine.
 func TestAllocations(t *testing.T) {
 	ctx := context.Background()
 	client := redistest.Start(t).Client()
-	bounded, free := timedStore(t, client, time.Minute), timedStore(t, client, -1)
-	batched := timedStore(t, autoPipeline(t, client), -1)
-	names := customerNames(1000)
+	bounded := openStore(t, client, &priority.RedisOptions{Timeout: time.Minute})
+	free := openStore(t, client, &priority.RedisOptions{Timeout: -1})
+	batched := openStore(t, autoPipeline(t, client), &priority.RedisOptions{Timeout: -1})
+	names := numbered("customer", 1000)
 
 	next := func(store *priority.RedisStore) func() error {
 		return func() error { _, err := store.Next(ctx, "acme"); return err }
 	}
 	submit := func(store *priority.RedisStore) func() error {
-		return func() error { _, err := store.Submit(ctx, "acme", "invoice", 0); return err }
+		return func() error { _, err := store.Submit(ctx, "acme", priority.Document{ID: "invoice"}); return err }
 	}
 	done := func(store *priority.RedisStore) func() error {
 		return func() error { _, err := store.Done(ctx, "acme", "invoice", 0); return err }
@@ -133,8 +117,8 @@ func allocations(t *testing.T, callers int, call func() error) float64 {
 // A NextEach that nobody answers does not pay for what it will not send: the
 // answers of a million documents are 56 MB, decisions and errors.
 func TestNextEach_StoppedServer(t *testing.T) {
-	server, million := redistest.Start(t), customerNames(1_000_000)
-	store := timedStore(t, server.Client(), 3*time.Second)
+	server, million := redistest.Start(t), numbered("customer", 1_000_000)
+	store := openStore(t, server.Client(), &priority.RedisOptions{Timeout: 3 * time.Second})
 	if _, err := store.NextEach(t.Context(), []string{"acme"}); err != nil {
 		t.Fatal(err)
 	}

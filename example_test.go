@@ -55,7 +55,7 @@ func ExampleStore() {
 	var store priority.Store = new(memory.Store) // in production a RedisStore
 
 	ctx := context.Background()
-	decision, err := store.Submit(ctx, "acme", "invoice-1", 0) // it has arrived
+	decision, err := store.Submit(ctx, "acme", priority.Document{ID: "invoice-1"}) // it has arrived
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func ExampleRedisStore_Submit() {
 	ctx := context.Background()
 	for i := range 40 {
 		document := fmt.Sprint("invoice-", i)
-		decision, err := store.Submit(ctx, "steady", document, 0)
+		decision, err := store.Submit(ctx, "steady", priority.Document{ID: document})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -106,11 +106,11 @@ func ExampleRedisStore_Submit() {
 			log.Print(err) // may be called again; else the lease ends it
 		}
 	}
-	var documents []string
+	var photos []priority.Document
 	for i := range 600 {
-		documents = append(documents, fmt.Sprint("photo-", i))
+		photos = append(photos, priority.Document{ID: fmt.Sprint("photo-", i)})
 	}
-	decisions, err := store.SubmitN(ctx, "flood", documents, nil)
+	decisions, err := store.SubmitN(ctx, "flood", photos)
 	if err != nil {
 		log.Fatal(err)
 	}

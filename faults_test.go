@@ -14,11 +14,13 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/itemerrors"
+	"github.com/docpriority/priority/internal/testing/ledger"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
-// What becomes of documents when Redis or the network fails. Internal/laws has what
-// virtual time can show.
+// What becomes of documents when Redis or the network fails. Package laws has
+// what virtual time can show.
 
 // ownTimeout is a client's own timeout in these tests, longer than a store's.
 const ownTimeout = time.Second
@@ -27,7 +29,7 @@ const ownTimeout = time.Second
 var clientKinds = map[string]func(t *testing.T, addr string) priority.RedisClient{
 	"Client": func(t *testing.T, addr string) priority.RedisClient {
 		client := slowClient(t, addr)
-		client.AddHook(tracing{})
+		client.AddHook(new(wire))
 		return client
 	},
 	"AutoPipeline": func(t *testing.T, addr string) priority.RedisClient {
@@ -36,33 +38,7 @@ var clientKinds = map[string]func(t *testing.T, addr string) priority.RedisClien
 }
 
 func slowClient(t *testing.T, addr string) *redis.Client {
-	client := redis.NewClient(&redis.Options{
-		Addr: addr, ReadTimeout: ownTimeout, WriteTimeout: ownTimeout, DialTimeout: ownTimeout,
-	})
-	t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
-// tracing is a hook that looks at commands before they are sent, as the hooks of
-// tracing libraries do.
-type tracing struct{}
-
-func (tracing) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (tracing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		_, _ = cmd.Args(), cmd.String()
-		return next(ctx, cmd)
-	}
-}
-
-func (tracing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			_, _ = cmd.Args(), cmd.String()
-		}
-		return next(ctx, cmds)
-	}
+	return connect(t, &redis.Options{Addr: addr, ReadTimeout: ownTimeout, WriteTimeout: ownTimeout, DialTimeout: ownTimeout})
 }
 
 // A lost reply makes nothing count twice: not go-redis, not the store. A Submit or
@@ -74,7 +50,7 @@ func TestLostReply(t *testing.T) {
 	calls := map[string]struct {
 		call       func(*priority.RedisStore) error
 		count      string // afterwards, where it was 0 before
-		pending    int64  // where it was 1 before
+		pending    int    // where it was 1 before
 		repeatable bool
 	}{
 		"Next":  {func(s *priority.RedisStore) error { _, err := s.Next(ctx, "acme"); return err }, "-1", 1, false},
@@ -83,9 +59,12 @@ func TestLostReply(t *testing.T) {
 			_, err := s.NextEach(ctx, []string{"acme", "b", "acme"})
 			return err
 		}, "-2", 1, false},
-		"Submit": {func(s *priority.RedisStore) error { _, err := s.Submit(ctx, "acme", "b", 0); return err }, "0", 2, true},
+		"Submit": {func(s *priority.RedisStore) error {
+			_, err := s.Submit(ctx, "acme", priority.Document{ID: "b"})
+			return err
+		}, "0", 2, true},
 		"SubmitN": {func(s *priority.RedisStore) error {
-			_, err := s.SubmitN(ctx, "acme", documentIDs("invoice", 120), nil)
+			_, err := s.SubmitN(ctx, "acme", named.Documents(numbered("invoice", 120)...))
 			return err
 		}, "0", 121, true},
 		"Done":  {func(s *priority.RedisStore) error { _, err := s.Done(ctx, "acme", "a", 0); return err }, "0", 0, true},
@@ -106,7 +85,7 @@ func TestLostReply(t *testing.T) {
 					impatient := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: 200 * time.Millisecond})
 					// First calls open the connections and load the scripts.
 					_, err0 := patient.Next(ctx, "acme")
-					_, err1 := patient.Submit(ctx, "acme", "a", 0)
+					_, err1 := patient.Submit(ctx, "acme", priority.Document{ID: "a"})
 					_, err2 := patient.NextEach(ctx, []string{"c", "d"})
 					_, err3 := patient.Done(ctx, "acme", "unknown", 0)
 					if err := errors.Join(err0, err1, err2, err3, patient.Reset(ctx, "c")); err != nil {
@@ -114,11 +93,11 @@ func TestLostReply(t *testing.T) {
 					}
 					holds := func() bool {
 						return direct.Get(ctx, patient.Keys("acme").Count).Val() == test.count &&
-							heldPending(direct, patient, "acme") == test.pending
+							len(ledger.Pending(t, direct, patient.Keys("acme").Pending)) == test.pending
 					}
 
 					proxy.Set(fault)
-					wantClass(t, test.call(impatient), priority.ErrOutcomeUnknown)
+					wantError(t, test.call(impatient), priority.ErrOutcomeUnknown, "")
 
 					// The store may have given up before the server came to it.
 					redistest.Await(t, "the server holds what was sent", holds)
@@ -134,7 +113,7 @@ func TestLostReply(t *testing.T) {
 					}
 					if !holds() {
 						t.Errorf("the server holds %q and %d in the end; want %q and %d", direct.Get(ctx, patient.Keys("acme").Count).Val(),
-							heldPending(direct, patient, "acme"), test.count, test.pending)
+							len(ledger.Pending(t, direct, patient.Keys("acme").Pending)), test.count, test.pending)
 					}
 				})
 			}
@@ -148,22 +127,23 @@ func TestRefused(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	nobody := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
-	deaf := connectWith(t, &redis.Options{Addr: "redis.example:6379", Dialer: func(ctx context.Context, _, addr string) (net.Conn, error) {
+	deaf := connect(t, &redis.Options{Addr: "redis.example:6379", Dialer: func(ctx context.Context, _, addr string) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, fmt.Errorf("dial tcp %s: i/o timeout", addr)
 	}})
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nobody}})
 	t.Cleanup(func() { _ = cluster.Close() })
-	busy := connectWith(t, &redis.Options{Addr: server.Addr, PoolSize: 1, PoolTimeout: time.Minute})
+	busy := connect(t, &redis.Options{Addr: server.Addr, PoolSize: 1, PoolTimeout: time.Minute})
 	only := busy.Conn()
 	t.Cleanup(func() { _ = only.Close() })
-	closed := connect(t, server.Addr)
+	closed := connect(t, &redis.Options{Addr: server.Addr})
 	if err := errors.Join(only.Ping(ctx).Err(), closed.Close()); err != nil {
 		t.Fatal(err)
 	}
 	master := redistest.Start(t)
 	replica := redistest.StartReplica(t, master).Client()
-	storeOf(t, master.Client()).submit(t, "acme", "a", pending(1))
+	patient := &priority.RedisOptions{Timeout: -1}
+	must(submit(t, openStore(t, master.Client(), patient), "acme", "a"))(t)
 	redistest.Await(t, "the replica has it", func() bool {
 		state, err := openStore(t, replica, patient).Peek(ctx, "acme")
 		return err == nil && state.Pending == 1
@@ -172,7 +152,7 @@ func TestRefused(t *testing.T) {
 		client priority.RedisClient
 		want   string // in the message
 	}{
-		"no server":            {connect(t, nobody), "dial tcp " + nobody + ": connect: connection refused"},
+		"no server":            {connect(t, &redis.Options{Addr: nobody}), "dial tcp " + nobody + ": connect: connection refused"},
 		"no server, a cluster": {cluster, "dial tcp " + nobody + ": connect: connection refused"},
 		"no route":             {deaf, "dial tcp redis.example:6379: "},
 		"pool exhausted":       {busy, context.DeadlineExceeded.Error()},
@@ -190,7 +170,7 @@ func TestRefused(t *testing.T) {
 				// On a busy machine even a refusal may take longer than a call has.
 				redistest.Await(t, "a message with "+test.want, func() bool {
 					err := call()
-					wantClass(t, err, priority.ErrNotCounted)
+					wantError(t, err, priority.ErrNotCounted, "")
 					return err != nil && strings.Contains(itemerrors.Of(err, 1)[0].Error(), test.want)
 				})
 			})
@@ -203,30 +183,26 @@ func TestRedisFull(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	direct := redistest.Start(t, "--maxmemory-policy", "noeviction").Client()
-	w := storeOf(t, direct)
-	w.submitN(t, "acme", []string{"a", "b", "c"}, flood(3)...)
+	store := newStore(t, direct)
+	decides(t, flood(3)...)(submit(t, store, "acme", "a", "b", "c"))
 	direct.ConfigSet(ctx, "maxmemory", "1")
 	for _, customer := range []string{"acme", "new"} {
-		_, next := w.Next(ctx, customer)
-		_, again := w.Submit(ctx, customer, "a", 0)
-		_, submit := w.Submit(ctx, customer, "d", 0)
-		_, submitN := w.SubmitN(ctx, customer, []string{"d", "b"}, nil)
-		_, each := w.NextEach(ctx, []string{customer, "another"})
-		for _, err := range []error{next, again, submit, submitN, each} {
+		_, next := store.Next(ctx, customer)
+		_, again := submit(t, store, customer, "a")
+		_, one := submit(t, store, customer, "d")
+		_, two := submit(t, store, customer, "d", "b")
+		_, each := store.NextEach(ctx, []string{customer, "another"})
+		for _, err := range []error{next, again, one, two, each} {
 			for _, err := range itemerrors.Of(err, 2) {
-				wantClass(t, err, priority.ErrNotCounted)
-				if !strings.Contains(err.Error(), "OOM command not allowed") {
-					t.Errorf("got %v; want OOM in it", err)
-				}
+				wantError(t, err, priority.ErrNotCounted, "OOM command not allowed")
 			}
 		}
 	}
-	// What frees memory works.
-	w.done(t, "acme", "a")
-	w.doneN(t, "acme", "b")
+	must(store.Done(ctx, "acme", "a", time.Second))(t)
+	must(store.DoneN(ctx, "acme", []string{"b"}, time.Second))(t)
 	direct.ConfigSet(ctx, "maxmemory", "0")
-	w.submit(t, "acme", "d", byLoad(4*2, 2))
-	w.next(t, "acme", counted(0))
+	decides(t, loaded(4*2, 2))(submit(t, store, "acme", "d"))
+	decides(t, counted(0))(one(store.Next(ctx, "acme")))
 }
 
 // A right that is missing within a script is refused after the script may have
@@ -234,14 +210,9 @@ func TestRedisFull(t *testing.T) {
 func TestMissingRight(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	rules := []any{"acl", "setuser", "documents", "on", "nopass", "~*", "+@all", "-pexpire"}
-	if err := server.Client().Do(t.Context(), rules...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "documents", Password: "any"})
-	t.Cleanup(func() { _ = client.Close() })
-	w := storeOf(t, client)
-	w.next(t, "acme", counted(0)) // SET needs no PEXPIRE
-	_, err := w.Next(t.Context(), "acme")
-	wantClass(t, err, priority.ErrOutcomeUnknown)
+	check(t, server.Client().Do(t.Context(), "acl", "setuser", "documents", "on", "nopass", "~*", "+@all", "-pexpire").Err())
+	store := newStore(t, connect(t, &redis.Options{Addr: server.Addr, Username: "documents", Password: "any"}))
+	decides(t, counted(0))(one(store.Next(t.Context(), "acme"))) // SET needs no PEXPIRE
+	_, err := store.Next(t.Context(), "acme")
+	wantError(t, err, priority.ErrOutcomeUnknown, "")
 }

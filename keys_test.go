@@ -2,7 +2,10 @@ package priority_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,14 +14,29 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/lua"
+	"github.com/docpriority/priority/internal/itemerrors"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // What is in Redis: the keys, their values and TTLs, which programs in other
 // languages share.
 
-func TestKeys(t *testing.T) {
+const day = 24 * time.Hour
+
+// onEachServer runs a test on miniredis and on a real server.
+func onEachServer(t *testing.T, test func(t *testing.T, client *redis.Client)) {
 	t.Parallel()
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		test(t, onMiniredis(t))
+	})
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		test(t, redistest.Start(t).Client())
+	})
+}
+
+func TestKeys(t *testing.T) {
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		for _, test := range []struct{ prefix, customer, key string }{
 			{"", "acme", "priority:{acme}"},
@@ -36,11 +54,8 @@ func TestKeys(t *testing.T) {
 				t.Errorf("prefix %q, %q: keys %q, want those of %q", test.prefix, test.customer, got, test.key)
 			}
 			before := time.Now().Truncate(time.Millisecond)
-			_, err1 := store.NextN(t.Context(), test.customer, 5)
-			_, err2 := store.SubmitN(t.Context(), test.customer, []string{":b", "a\x00"}, nil)
-			if err1 != nil || err2 != nil {
-				t.Fatal(err1, err2)
-			}
+			must(store.NextN(t.Context(), test.customer, 5))(t)
+			must(submit(t, store, test.customer, ":b", "a\x00"))(t)
 			if got := client.Get(t.Context(), count).Val(); got != "-4" {
 				t.Errorf("after 5 documents of %q the key holds %q", test.customer, got)
 			}
@@ -54,7 +69,7 @@ func TestKeys(t *testing.T) {
 			wantFades(t, client, pending, 2*day) // two documents
 			held = held[2:]
 			for _, document := range held {
-				if at := timeOf(document.Score); at.Before(before) || at.After(time.Now()) || document.Score < 0 {
+				if at := time.UnixMilli(int64(document.Score) / 256); at.Before(before) || at.After(time.Now()) || document.Score < 0 {
 					t.Errorf("%v was submitted at %v, want from %v on", document, at, before)
 				}
 			}
@@ -67,10 +82,10 @@ func TestKeys(t *testing.T) {
 		}
 
 		// What is beyond the last load has a score below zero, with its turn.
-		w := &world{Store: newStore(t, client, turns())}
-		must(w.SubmitN(t.Context(), "acme", documentIDs("photo", 20), nil))(t)
+		store := openStore(t, client, &priority.RedisOptions{Prefix: "turns", Timeout: -1, Policy: priority.Policy{Loads: []float64{1.5, 6.5}, Turns: 4}})
+		must(submit(t, store, "acme", numbered("photo", 20)...))(t)
 		var levels []priority.Level
-		for _, document := range client.ZRangeWithScores(t.Context(), w.Store.(*priority.RedisStore).Keys("acme").Pending, 0, -1).Val() {
+		for _, document := range client.ZRangeWithScores(t.Context(), store.Keys("acme").Pending, 0, -1).Val() {
 			if strings.HasPrefix(document.Member.(string), ":") {
 				continue
 			}
@@ -86,12 +101,24 @@ func TestKeys(t *testing.T) {
 	})
 }
 
+// levelOf returns the level that the document of a score was given.
+func levelOf(score float64) priority.Level { return priority.Level(int64(math.Abs(score)) % 256) }
+
+// wantTTL fails the test unless a key has a TTL, less what the test has taken.
+func wantTTL(t testing.TB, client redis.Cmdable, key string, want time.Duration) {
+	t.Helper()
+	got := client.PTTL(t.Context(), key).Val()
+	if got > want || got < want-slack {
+		t.Errorf("%q has the TTL %v, want %v", key, got, want)
+	}
+}
+
 // wantFades fails the test unless the recent documents fade after a time, less what the
 // test has taken.
 func wantFades(t testing.TB, client redis.Cmdable, key string, want time.Duration) {
 	t.Helper()
 	fades := time.UnixMilli(int64(client.ZScore(t.Context(), key, ":fades").Val()))
-	if got := time.Until(fades); got > want || got < want-serverSlack {
+	if got := time.Until(fades); got > want || got < want-slack {
 		t.Errorf("what %q has of recent documents fades in %v, want %v", key, got, want)
 	}
 }
@@ -103,28 +130,28 @@ func wantEnd(t testing.TB, client redis.Cmdable, key string) {
 	ttl := client.PTTL(t.Context(), key).Val()
 	end := time.Now().Add(ttl)
 	fades := time.UnixMilli(int64(client.ZScore(t.Context(), key, ":fades").Val()))
-	if round := end.Round(time.Minute); !round.Equal(round.Truncate(day)) || end.Before(fades) || ttl < day-serverSlack ||
-		end.Sub(fades) > day+serverSlack && ttl > 2*day {
+	if round := end.Round(time.Minute); !round.Equal(round.Truncate(day)) || end.Before(fades) || ttl < day-slack ||
+		end.Sub(fades) > day+slack && ttl > 2*day {
 		t.Errorf("%q ends in %v, at %v; the recent documents fade at %v", key, ttl, end, fades)
 	}
 }
 
 // The set of pending documents has a TTL that Submit sets, and no other call changes.
 func TestKeys_TTL(t *testing.T) {
-	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
-		w := storeOf(t, client)
-		ctx, key := t.Context(), "priority:{acme}:pending"
-		w.submitN(t, "acme", []string{"a", "b", "c", "d"}, flood(4)...)
+		ctx, store := t.Context(), newStore(t, client)
+		key := store.Keys("acme").Pending
+		decides(t, flood(4)...)(submit(t, store, "acme", "a", "b", "c", "d"))
 		wantFades(t, client, key, 3*day) // four documents
 		wantEnd(t, client, key)
 		client.PExpire(ctx, key, 100*day)
-		w.done(t, "acme", "d")
-		w.pends(t, "acme", 3)
-		w.submit(t, "acme", "c", byLoad(4*3, 3)) // ends on the same day
+		must(store.Done(ctx, "acme", "d", time.Second))(t)
+		pends(t, store, "acme", 3)
+		decides(t, loaded(4*3, 3))(submit(t, store, "acme", "c")) // ends on the same day
 		wantTTL(t, client, key, 100*day)
 		wantFades(t, client, key, 3*day)
-		w.submitN(t, "acme", documentIDs("more", 12), pendingEach(4, 12)...) // on a later one
+		must(submit(t, store, "acme", numbered("more", 12)...))(t) // on a later one
+		pends(t, store, "acme", 15)
 		wantFades(t, client, key, 5*day)
 		wantEnd(t, client, key)
 
@@ -132,14 +159,16 @@ func TestKeys_TTL(t *testing.T) {
 		// a day too.
 		client.ZAdd(ctx, key, redis.Z{Member: ":fades", Score: float64(time.Now().Add(-time.Hour).UnixMilli())})
 		client.PExpire(ctx, key, time.Hour)
-		w.submit(t, "acme", "a", pending(15))
-		if ttl := client.PTTL(ctx, key).Val(); ttl < day-serverSlack || ttl > 2*day {
+		must(submit(t, store, "acme", "a"))(t)
+		pends(t, store, "acme", 15)
+		if ttl := client.PTTL(ctx, key).Val(); ttl < day-slack || ttl > 2*day {
 			t.Errorf("the TTL is %v", ttl)
 		}
 
 		// What is set for years does not stay.
 		client.ZAdd(ctx, key, redis.Z{Member: ":fades", Score: float64(time.Now().Add(3650 * day).UnixMilli())})
-		w.submit(t, "acme", "f", pending(16))
+		must(submit(t, store, "acme", "f"))(t)
+		pends(t, store, "acme", 16)
 		wantFades(t, client, key, 10*day)
 		wantEnd(t, client, key)
 	})
@@ -147,30 +176,31 @@ func TestKeys_TTL(t *testing.T) {
 
 // Documents of more than a day ago are cleared by the customer's Submits, some at a time.
 func TestKeys_OldDocuments(t *testing.T) {
-	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
-		w := storeOf(t, client)
-		key := "priority:{acme}:pending"
+		store := newStore(t, client)
+		key := store.Keys("acme").Pending
 		at := func(age time.Duration, id string) redis.Z {
 			return redis.Z{Score: float64(256*time.Now().Add(-age).UnixMilli() + 3), Member: id}
 		}
-		w.submit(t, "acme", "new", flood(1)[0])
+		must(submit(t, store, "acme", "new"))(t)
 		var old []redis.Z
-		for _, id := range documentIDs("old", 700) {
+		for _, id := range numbered("old", 700) {
 			ordinary, beyond := at(25*time.Hour, id), at(26*time.Hour, "beyond "+id)
 			beyond.Score *= -1
 			old = append(old, ordinary, beyond)
 		}
 		old = append(old, at(23*time.Hour, "young"))
 		client.ZAdd(t.Context(), key, old...)
-		w.pends(t, "acme", 2)
+		pends(t, store, "acme", 2)
 		for _, left := range []int64{400, 0, 0} {
-			w.submit(t, "acme", "new", pending(2))
+			if again := must(submit(t, store, "acme", "new"))(t)[0]; again.Pending != 2 {
+				t.Fatalf("again: %+v, want 2 pending", again)
+			}
 			if n := client.ZCard(t.Context(), key).Val(); n != left+4 {
 				t.Fatalf("%d members, want %d old ones", n, left)
 			}
 		}
-		w.pends(t, "acme", 2)
+		pends(t, store, "acme", 2)
 	})
 }
 
@@ -192,7 +222,6 @@ func corruptions() map[string]func(c redis.Pipeliner, key string) {
 // A corrupt count fails every call that would count or tell it, and is left as it
 // is, as are the pending documents. Other customers and the other rule do not notice.
 func TestKeys_CorruptCount(t *testing.T) {
-	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		for name, corrupt := range corruptions() {
 			t.Run(name, func(t *testing.T) { testCorruptCount(t, client, corrupt) })
@@ -201,37 +230,36 @@ func TestKeys_CorruptCount(t *testing.T) {
 }
 
 func testCorruptCount(t *testing.T, client *redis.Client, corrupt func(c redis.Pipeliner, key string)) {
-	store := newStore(t, client, rule{})
-	w := &world{Store: store, slack: serverSlack}
-	w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
+	ctx, store := t.Context(), newStore(t, client)
+	decides(t, flood(2)...)(submit(t, store, "acme", "a", "b"))
 	keys := store.Keys("acme")
 	spoil(t, client, corrupt, keys.Count)
 	before := contents(t, client, keys.Count, keys.Pending)
-	calls := countingCalls(t, store, "acme")
-	calls["Peek"] = func() error { _, err := store.Peek(t.Context(), "acme"); return err }
-	for _, call := range calls {
-		wantCorrupt(t, call(), keys.Count)
+	calls := everyCall(t, store, "acme", "a")
+	for _, name := range []string{"Next", "NextN", "NextEach", "Peek"} {
+		wantError(t, calls[name](), priority.ErrCorrupt, keys.Count)
 	}
-	each, err := store.NextEach(t.Context(), []string{"globex", "acme", "initech", "acme", "globex"})
-	wantBatchError(t, err, 5, map[int]error{1: priority.ErrCorrupt, 3: priority.ErrCorrupt})
-	if want := []priority.Decision{counted(0), {}, counted(0), {}, counted(-1)}; !slices.Equal(each, want) {
-		t.Errorf("NextEach = %+v, want %+v", each, want)
+	each, err := store.NextEach(ctx, []string{"globex", "acme", "initech", "acme", "globex"})
+	for i, want := range []error{nil, priority.ErrCorrupt, nil, priority.ErrCorrupt, nil} {
+		if err := itemerrors.Of(err, 5)[i]; !errors.Is(err, want) {
+			t.Errorf("NextEach, entry %d: %v, want %v", i, err, want)
+		}
 	}
+	decides(t, counted(0), priority.Decision{}, counted(0), priority.Decision{}, counted(-1))(each, nil)
 	if after := contents(t, client, keys.Count, keys.Pending); after != before {
 		t.Errorf("the keys hold %s, before %s", after, before)
 	}
 
 	// The other rule does not look at it.
-	w.submitN(t, "acme", []string{"c", "c"}, flood(3)[2], flood(3)[2])
-	w.doneN(t, "acme", "a")
-	w.reset(t, "acme")
-	w.next(t, "acme", counted(0))
+	decides(t, flood(3)[2], flood(3)[2])(submit(t, store, "acme", "c", "c"))
+	must(store.DoneN(ctx, "acme", []string{"a"}, time.Second))(t)
+	check(t, store.Reset(ctx, "acme"))
+	decides(t, counted(0))(one(store.Next(ctx, "acme")))
 }
 
 // The same of a key of pending documents: of another kind, or with averages that no
 // version wrote, or a later one. Next does not look at it.
 func TestKeys_CorruptPending(t *testing.T) {
-	t.Parallel()
 	ctx := context.Background()
 	averages := func(averages float64) func(c redis.Pipeliner, key string) {
 		return func(c redis.Pipeliner, key string) {
@@ -248,16 +276,14 @@ func TestKeys_CorruptPending(t *testing.T) {
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		for corruption, corrupt := range all {
 			t.Run(corruption, func(t *testing.T) {
-				store := newStore(t, client, rule{})
-				w := &world{Store: store, slack: serverSlack}
+				store := newStore(t, client)
 				keys := store.Keys("acme")
 				spoil(t, client, corrupt, keys.Pending)
 				before := contents(t, client, keys.Count, keys.Pending)
-				calls := documentCalls(t, store, "acme", "a")
-				calls["Peek"] = func() error { _, err := store.Peek(t.Context(), "acme"); return err }
-				for name, call := range calls {
-					err := call()
-					wantCorrupt(t, err, keys.Pending)
+				calls := everyCall(t, store, "acme", "a")
+				for _, name := range []string{"Submit", "SubmitN", "Done", "DoneN", "Peek"} {
+					err := calls[name]()
+					wantError(t, err, priority.ErrCorrupt, keys.Pending)
 					if later := corruption == "a later version"; strings.Contains(fmt.Sprint(err), corruption) != later {
 						t.Errorf("%s: %v", name, err)
 					}
@@ -265,9 +291,9 @@ func TestKeys_CorruptPending(t *testing.T) {
 				if after := contents(t, client, keys.Count, keys.Pending); after != before {
 					t.Errorf("the keys hold %s, before %s", after, before)
 				}
-				w.next(t, "acme", counted(0))
-				w.reset(t, "acme")
-				w.submit(t, "acme", "a", flood(1)[0])
+				decides(t, counted(0))(one(store.Next(ctx, "acme")))
+				check(t, store.Reset(ctx, "acme"))
+				decides(t, flood(1)...)(submit(t, store, "acme", "a"))
 			})
 		}
 	})
@@ -316,21 +342,22 @@ func contents(t *testing.T, client *redis.Client, keys ...string) string {
 // Programs in other languages run the scripts as printed, and count along with the
 // stores of the default policy. What the scripts answer, the vectors say.
 func TestKeys_ScriptsAsPrinted(t *testing.T) {
-	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
-		w := storeOf(t, client)
-		count := "priority:{acme}:count"
-		keys := []string{count, "priority:{acme}:pending"}
+		store := newStore(t, client)
+		keys := []string{store.Keys("acme").Count, store.Keys("acme").Pending}
+		printed := func(script string) string { return string(must(os.ReadFile("lua/" + script + ".lua"))(t)) }
 		eval := func(text string, keys []string, args ...any) ([]int64, error) {
 			return client.Eval(t.Context(), text, keys, args...).Int64Slice()
 		}
-		must(eval(lua.Next, keys[:1]))(t)
-		w.nextN(t, "acme", 2, countdown(-1, 2)...)
-		w.counts(t, "acme", counted(-2))
-		must(eval(lua.Submit, keys[1:], "a", 0, "b", 0))(t)
-		w.submit(t, "acme", "b", flood(2)[1])
-		must(eval(lua.Done, keys[1:], 0, "a"))(t)
-		w.pends(t, "acme", 1)
+		must(eval(printed("next"), keys[:1]))(t)
+		decides(t, countdown(-1, 2)...)(store.NextN(t.Context(), "acme", 2))
+		if state := must(store.Peek(t.Context(), "acme"))(t); state.Count != -2 || !near(state.ResetIn, quiet) {
+			t.Errorf("Peek: %+v", state)
+		}
+		must(eval(printed("submit"), keys[1:], "a", 0, "b", 0))(t)
+		decides(t, flood(2)[1])(submit(t, store, "acme", "b"))
+		must(eval(printed("done"), keys[1:], 0, "", "a"))(t)
+		pends(t, store, "acme", 1)
 
 		// What is no number of documents, or no cost, changes nothing.
 		before := contents(t, client, keys...)
@@ -338,15 +365,16 @@ func TestKeys_ScriptsAsPrinted(t *testing.T) {
 			text, key, complaint string
 			args                 []any
 		}{
-			{lua.Next, keys[0], "number of documents", []any{"0"}},
-			{lua.Next, keys[0], "number of documents", []any{"1.5"}},
-			{lua.Next, keys[0], "number of documents", []any{"1000001"}},
-			{lua.Submit, keys[1], "number of documents", nil},
-			{lua.Submit, keys[1], "number of documents", slices.Repeat([]any{"1"}, 202)},
-			{lua.Submit, keys[1], "cost", []any{"c", "-1"}},
-			{lua.Submit, keys[1], "cost", []any{"c", "1", "d", "1.5"}},
-			{lua.Done, keys[1], "cost", []any{"x", "c"}},
-			{lua.Done, keys[1], "cost", []any{"1000000", "c"}},
+			{printed("next"), keys[0], "number of documents", []any{"0"}},
+			{printed("next"), keys[0], "number of documents", []any{"1.5"}},
+			{printed("next"), keys[0], "number of documents", []any{"1000001"}},
+			{printed("submit"), keys[1], "number of documents", nil},
+			{printed("submit"), keys[1], "number of documents", slices.Repeat([]any{"1"}, 202)},
+			{printed("submit"), keys[1], "cost", []any{"c", "-1"}},
+			{printed("submit"), keys[1], "cost", []any{"c", "1", "d", "1.5"}},
+			{printed("done"), keys[1], "cost", []any{"x", "", "c"}},
+			{printed("done"), keys[1], "number of documents", []any{"0", "5", "c", "d"}},
+			{printed("done"), keys[1], "cost", []any{"1000000", "", "c"}},
 		} {
 			if _, err := eval(test.text, []string{test.key}, test.args...); err == nil || !strings.HasPrefix(err.Error(), "ERR the "+test.complaint) {
 				t.Errorf("%q: %v, want a complaint about the %s", test.args, err, test.complaint)
@@ -361,9 +389,7 @@ func TestKeys_ScriptsAsPrinted(t *testing.T) {
 // FuzzKey shows that no two customers share a key, that the keys' hash tag holds
 // all of the customer and nothing else, and that it can be read back.
 func FuzzKey(f *testing.F) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	f.Cleanup(func() { _ = client.Close() })
-	store := openStore(f, client, &priority.RedisOptions{Prefix: "p%7D:"})
+	store := openStore(f, connect(f, &redis.Options{Addr: "127.0.0.1:1"}), &priority.RedisOptions{Prefix: "p%7D:"})
 	for i, customer := range oddCustomers {
 		f.Add(customer, oddCustomers[(i+1)%len(oddCustomers)])
 		f.Add(customer, customer+"}")

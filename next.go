@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority/internal/check"
+	"github.com/docpriority/priority/internal/keys"
 	"github.com/docpriority/priority/internal/script"
 )
 
@@ -12,35 +13,39 @@ func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error
 	if err := check.Customer(customer); err != nil {
 		return Decision{}, err
 	}
-	tier := s.of(customer)
-	call := s.nextCall(customer, tier)
+	tier := s.tier(customer)
+	call := s.nextCall(customer, tier, 1)
 	reply, err := s.run(ctx, "Next", &call)
 	if err != nil {
 		return Decision{}, err
 	}
-	return s.counted(customer, tier, reply, 0), nil
+	return s.counted(tier, reply, 0), nil
 }
 
 func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decision, error) {
 	if err := check.N(customer, n); err != nil || n == 0 {
 		return nil, err
 	}
-	tier := s.of(customer)
-	call := s.nextCall(customer, tier)
-	call.Numbers = []int64{int64(n)}
+	tier := s.tier(customer)
+	call := s.nextCall(customer, tier, n)
 	reply, err := s.run(ctx, "NextN", &call)
 	if err != nil {
 		return nil, err
 	}
 	decisions := make([]Decision, n)
 	for i := range decisions {
-		decisions[i] = s.counted(customer, tier, reply, n-1-i)
+		decisions[i] = s.counted(tier, reply, n-1-i)
 	}
 	return decisions, nil
 }
 
-func (s *RedisStore) nextCall(customer string, tier *tier) script.Call {
-	return script.Call{Script: tier.next, Key: s.key(customer, countEnd), Others: [3]string{s.overrideRead(customer)}}
+// nextCall returns a call for n documents.
+func (s *RedisStore) nextCall(customer string, tier *tier, n int) script.Call {
+	call := script.Call{Script: tier.next, Key: s.prefix.Of(customer, keys.Count), OtherKeys: s.withOverride(customer), Integers: 2}
+	if n > 1 {
+		call.Args = []any{n}
+	}
+	return call
 }
 
 // NextEach implements [Store]. Every 10,000 entries take one round trip to each node, all
@@ -50,7 +55,7 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 		return nil, err
 	}
 	decisions := make([]Decision, len(customers))
-	err := s.inTrips(ctx, s.timeout, "NextEach", len(customers), script.MaxPipeline,
+	err := s.inTrips(ctx, "NextEach", len(customers), script.MaxPipeline,
 		func(d *script.Deadline, from, to int, fail func(at int, err error)) {
 			s.nextEach(d, customers[from:to], decisions[from:to], fail)
 		})
@@ -67,15 +72,15 @@ func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions 
 		if !ok {
 			i = len(calls)
 			callOf[customer] = i
-			tiers = append(tiers, s.of(customer))
-			calls = append(calls, s.nextCall(customer, tiers[i]))
+			tiers = append(tiers, s.tier(customer))
+			calls = append(calls, s.nextCall(customer, tiers[i], 1))
 			documents = append(documents, 0)
 		}
 		documents[i]++
 	}
 	for i, n := range documents {
 		if n > 1 {
-			calls[i].Numbers = []int64{int64(n)}
+			calls[i].Args = []any{n}
 		}
 	}
 	replies, errs := s.runEach(d, "NextEach", calls)
@@ -84,14 +89,14 @@ func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions 
 		if documents[i]--; errs[i] != nil {
 			fail(at, errs[i])
 		} else {
-			decisions[at] = s.counted(customer, tiers[i], replies[i], documents[i])
+			decisions[at] = s.counted(tiers[i], replies[i].Integers, documents[i])
 		}
 	}
 }
 
 // counted reads a decision from a reply of next.lua; before is how many documents of the
 // call come later.
-func (s *RedisStore) counted(customer string, tier *tier, reply []int64, before int) Decision {
+func (s *RedisStore) counted(tier *tier, reply []int64, before int) Decision {
 	policy := &tier.policy
 	d := Decision{Level: Level(reply[0]), RuleLevel: Level(reply[0]), Count: reply[1] + int64(before), ResetIn: policy.ResetInterval}
 	if len(reply) > 2 {
@@ -105,7 +110,7 @@ func (s *RedisStore) counted(customer string, tier *tier, reply []int64, before 
 		d.RuleLevel = policy.Level(d.Count)
 		d.Level = d.RuleLevel
 		if overridden {
-			d.Level = Override{Earliest: Level(reply[4]), Latest: Level(reply[5])}.Level(d.RuleLevel, s.levels)
+			d.Level = Bounds{Earliest: Level(reply[4]), Latest: Level(reply[5])}.Level(d.RuleLevel, s.levels)
 		}
 	}
 	return d

@@ -5,65 +5,69 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/memory"
-	"github.com/redis/go-redis/v9"
 )
 
 // TestConstructors gives NewRedisStore and memory.New what they must refuse.
 func TestConstructors(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer client.Close()
-	gold := func(policy priority.Policy) rule {
-		return rule{tiers: map[string]priority.Policy{"silver": {}, "gold": policy}, tierOf: func(string) string { return "gold" }}
+	client := connect(t, &redis.Options{Addr: "127.0.0.1:1"})
+	gold := func(policy priority.Policy) priority.RedisOptions {
+		return priority.RedisOptions{
+			Tiers: map[string]priority.Policy{"silver": {}, "gold": policy}, TierOf: func(string) string { return "gold" },
+		}
 	}
 	type refused struct {
-		name  string
-		rule  rule
-		shown []string
+		name    string
+		options priority.RedisOptions
+		shown   []string
 	}
 	tests := []refused{
-		{"tiers without TierOf", rule{tiers: map[string]priority.Policy{"gold": {}}}, []string{"TierOf"}},
+		{"tiers without TierOf", priority.RedisOptions{Tiers: map[string]priority.Policy{"gold": {}}}, []string{"TierOf"}},
 		{"a tier of ten levels", gold(priority.Policy{Thresholds: descending(0, 9)}), []string{`"gold"`, "10", "9"}},
 		{"a tier with turns", gold(priority.Policy{Turns: 4}), []string{`"gold"`, "10", "9"}},
-		{"negative lease", rule{lease: -time.Second}, []string{"Lease -1s"}},
-		{"lease below 1 s", rule{lease: 999 * time.Millisecond}, []string{"Lease 999ms"}},
-		{"lease of no whole ms", rule{lease: time.Second + time.Microsecond}, []string{"Lease 1.000001s"}},
+		{"negative lease", priority.RedisOptions{Lease: -time.Second}, []string{"Lease -1s"}},
+		{"lease below 1 s", priority.RedisOptions{Lease: 999 * time.Millisecond}, []string{"Lease 999ms"}},
+		{"lease of no whole ms", priority.RedisOptions{Lease: time.Second + time.Microsecond}, []string{"Lease 1.000001s"}},
 	}
 	for _, invalid := range invalidPolicies {
 		tests = append(tests,
-			refused{invalid.name, rule{policy: invalid.policy}, []string{invalid.shown}},
+			refused{invalid.name, priority.RedisOptions{Policy: invalid.policy}, []string{invalid.shown}},
 			refused{invalid.name + " in a tier", gold(invalid.policy), []string{invalid.shown, `"gold"`}})
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			r := test.rule
-			store, errRedis := priority.NewRedisStore(client, &priority.RedisOptions{Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.lease})
-			inMemory, errMemory := memory.New(&memory.Options{Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.lease})
+			o := test.options
+			store, errRedis := priority.NewRedisStore(client, &o)
 			for _, shown := range test.shown {
-				wantInvalid(t, errRedis, shown)
-				wantInvalid(t, errMemory, shown)
+				wantError(t, errRedis, priority.ErrInvalid, shown)
 			}
-			if store != nil || inMemory != nil {
+			if o.Tiers == nil {
+				_, err := memory.New(&memory.Options{Policy: o.Policy, Lease: o.Lease})
+				wantError(t, err, priority.ErrInvalid, test.shown[0])
+			}
+			if store != nil {
 				t.Error("a store beside the error")
 			}
 		})
 	}
 	for _, prefix := range []string{"a{b", "a}b"} {
 		_, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix})
-		wantInvalid(t, err, prefix)
+		wantError(t, err, priority.ErrInvalid, prefix)
 	}
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1"}})
 	defer ring.Close()
 	_, err := priority.NewRedisStore(ring, &priority.RedisOptions{Overrides: true})
-	wantInvalid(t, err, "Ring")
+	wantError(t, err, priority.ErrInvalid, "Ring")
 	for _, client := range []priority.RedisClient{
 		nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil), (*redis.Ring)(nil),
 		redis.UniversalClient((*redis.Client)(nil)),
 	} {
 		store, err := priority.NewRedisStore(client, nil)
-		wantInvalid(t, err, "nil")
+		wantError(t, err, priority.ErrInvalid, "nil")
 		if store != nil {
 			t.Errorf("%T: a store beside the error", client)
 		}
@@ -74,48 +78,36 @@ func TestConstructors(t *testing.T) {
 func TestFollow_KeepsCosts(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
-	store := openStore(t, client, patient)
-	w := &world{Store: store, slack: serverSlack}
-	ctx := t.Context()
-	for _, customer := range customers(20) {
-		must(store.Submit(ctx, customer, "page", 4))(t)
-		if _, err := store.Done(ctx, customer, "page", 2*time.Second); err != nil {
-			t.Fatal(err)
-		}
+	ctx, store := t.Context(), newStore(t, client)
+	for _, customer := range numbered("customer", 20) {
+		must(store.Submit(ctx, customer, priority.Document{ID: "page", Cost: 4}))(t)
+		must(store.Done(ctx, customer, "page", 2*time.Second))(t)
 	}
-	if err := store.Follow(priority.Policy{Loads: []float64{3}}, nil); err != nil {
-		t.Fatal(err)
-	}
-	got, err := w.Submit(ctx, "acme", "a", 10)
-	w.decided(t, "Submit", got, err, priority.Decision{Level: 1, Load: 2.5, Pending: 1})
-	if _, err := w.Done(ctx, "acme", "a", 8*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	if state := must(w.Peek(ctx, "acme"))(t); state.Cost != .9+.1*4 {
+	check(t, store.Follow(&priority.Policies{Policy: priority.Policy{Loads: []float64{3}}}))
+	decides(t, loaded(2.5, 1))(one(store.Submit(ctx, "acme", priority.Document{ID: "a", Cost: 10})))
+	must(store.Done(ctx, "acme", "a", 8*time.Second))(t)
+	if state := must(store.Peek(ctx, "acme"))(t); state.Cost != .9+.1*4 {
 		t.Errorf("Peek: %+v, want a cost of 1.3", state)
 	}
-	if err := store.Follow(priority.Policy{}, nil); err != nil { // and back
-		t.Fatal(err)
-	}
-	got, err = store.Submit(ctx, "acme", "b", 0)
-	w.decided(t, "Submit", got, err, byLoad(2*1.3, 1))
+	check(t, store.Follow(nil)) // and back
+	decides(t, loaded(2*1.3, 1))(submit(t, store, "acme", "b"))
 }
 
 // A policy that cannot be followed leaves the store as it is.
 func TestFollow_Refused(t *testing.T) {
-	store := openStore(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), &priority.RedisOptions{TierOf: func(string) string { return "gold" }})
+	store := openStore(t, connect(t, &redis.Options{Addr: "127.0.0.1:1"}), &priority.RedisOptions{TierOf: func(string) string { return "gold" }})
 	ten := priority.Policy{Thresholds: descending(0, 9)}
 	for _, err := range []error{
-		store.Follow(ten, nil),
-		store.Follow(priority.Policy{Turns: -1}, nil),
-		store.Follow(priority.Policy{}, map[string]priority.Policy{"gold": ten}),
+		store.Follow(&priority.Policies{Policy: ten}),
+		store.Follow(&priority.Policies{Policy: priority.Policy{Turns: -1}}),
+		store.Follow(&priority.Policies{Tiers: map[string]priority.Policy{"gold": ten}}),
 	} {
-		wantInvalid(t, err, "")
+		wantError(t, err, priority.ErrInvalid, "")
 	}
 	if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 {
 		t.Errorf("%+v, %d levels", got, store.Last())
 	}
-	if err := store.Follow(priority.Policy{}, map[string]priority.Policy{"gold": {Turns: 2}}); err != nil {
+	if err := store.Follow(&priority.Policies{Tiers: map[string]priority.Policy{"gold": {Turns: 2}}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := store.PolicyOf("acme"); got.Turns != 2 || store.Last() != 9 {

@@ -13,10 +13,10 @@ import (
 )
 
 func TestOverride_Text(t *testing.T) {
-	for text, want := range map[string]priority.Override{
+	for text, want := range map[string]priority.Bounds{
 		"=1": {Earliest: 1, Latest: 1}, ">=7": {Earliest: 7}, "<=3": {Latest: 3}, "=255": {Earliest: 255, Latest: 255},
 	} {
-		var got priority.Override
+		var got priority.Bounds
 		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%s is %+v, %v", text, got, err)
 		}
@@ -25,23 +25,23 @@ func TestOverride_Text(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "1", "=", "=0", "=01", "= 1", "=-1", "=1000", ">7", ">=7x", "<=", "=1\n"} {
-		var got priority.Override
-		if err := got.UnmarshalText([]byte(text)); !errors.Is(err, priority.ErrInvalid) || got != (priority.Override{}) {
+		var got priority.Bounds
+		if err := got.UnmarshalText([]byte(text)); !errors.Is(err, priority.ErrInvalid) || got != (priority.Bounds{}) {
 			t.Errorf("%q is %+v, %v", text, got, err)
 		}
 	}
-	for _, override := range []priority.Override{{}, {Earliest: 2, Latest: 5}, {Earliest: -1}, {Latest: -1, Earliest: -1}, {Earliest: 1000}} {
+	for _, override := range []priority.Bounds{{}, {Earliest: 2, Latest: 5}, {Earliest: -1}, {Latest: -1, Earliest: -1}, {Earliest: 1000}} {
 		if text, err := override.MarshalText(); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%+v is %s, %v", override, text, err)
 		}
 	}
-	levels := func(o priority.Override) (levels []priority.Level) {
+	levels := func(o priority.Bounds) (levels []priority.Level) {
 		for level := range priority.Level(5) {
 			levels = append(levels, o.Level(level+1, 5))
 		}
 		return levels
 	}
-	for want, override := range map[[5]priority.Level]priority.Override{
+	for want, override := range map[[5]priority.Level]priority.Bounds{
 		{1, 2, 3, 4, 5}: {}, {3, 3, 3, 3, 3}: {Earliest: 3, Latest: 3}, {3, 3, 3, 4, 5}: {Earliest: 3},
 		{1, 2, 2, 2, 2}: {Latest: 2}, {5, 5, 5, 5, 5}: {Earliest: 9, Latest: 9},
 	} {
@@ -72,7 +72,7 @@ func TestOverride(t *testing.T) {
 			t.Errorf("%+v, %v", decision, err)
 		}
 	}
-	if _, err := store.Submit(ctx, "bad", "a", 0); !errors.Is(err, priority.ErrCorrupt) {
+	if _, err := store.Submit(ctx, "bad", priority.Document{ID: "a"}); !errors.Is(err, priority.ErrCorrupt) {
 		t.Errorf("a list in the place of pending documents: %v", err)
 	}
 	if got := hand.LRange(ctx, store.Keys("acme").Override, 0, -1).Val(); !reflect.DeepEqual(got, []string{"=1"}) {

@@ -98,11 +98,17 @@ func (p Policy) Level(count int64) Level {
 	return First + Level(below)
 }
 
-// LevelOfLoad returns the level of a load, without Turns.
-func (p Policy) LevelOfLoad(load float64) Level {
-	loads, of := p.loads(), fair.Millionths(load)
-	above := sort.Search(len(loads), func(i int) bool { return of <= fair.Millionths(loads[i]) })
-	return First + Level(above)
+// LevelOfLoad returns the level of a load. Beyond the last of the Loads it depends on the
+// turn: pendingFlood is how many of the customer's documents are pending there, this one
+// included.
+func (p Policy) LevelOfLoad(load float64, pendingFlood int64) Level {
+	loads, millionths := p.loads(), fair.Millionths(load)
+	above := sort.Search(len(loads), func(i int) bool { return millionths <= fair.Millionths(loads[i]) })
+	level := First + Level(above)
+	if above == len(loads) {
+		level += Level(fair.Turn(pendingFlood, p.turns()))
+	}
+	return level
 }
 
 // Last returns the last level that either rule gives, Turns included.
@@ -134,25 +140,35 @@ func (p Policy) Validate() error {
 	return p.validateLoads()
 }
 
-// ValidateTiers validates the policy and at most 1,000 policies of tiers. No tier may have
-// more levels than the policy, because one queue compares all customers' documents. An error
-// wraps [ErrInvalid] and names the tier.
-func (p Policy) ValidateTiers(tiers map[string]Policy) error {
-	if err := p.Validate(); err != nil {
-		return err
+// Equal reports whether two policies decide alike.
+func (p Policy) Equal(other Policy) bool {
+	return slices.Equal(p.thresholds(), other.thresholds()) && p.resetInterval() == other.resetInterval() && p.ResetMode == other.ResetMode &&
+		slices.Equal(p.loads(), other.loads()) && p.turns() == other.turns()
+}
+
+// GoString returns the policy as a Go expression. Loads and Turns that follow from the
+// thresholds are left out.
+func (p Policy) GoString() string {
+	p = p.WithDefaults()
+	text := fmt.Sprintf("priority.Policy{\n\tThresholds:    %#v,\n\tResetInterval: %s,\n\tResetMode:     priority.%s,\n",
+		p.Thresholds, goDuration(p.ResetInterval), p.ResetMode)
+	if usual := (Policy{Thresholds: p.Thresholds}).WithDefaults(); !slices.Equal(p.Loads, usual.Loads) || p.Turns != usual.Turns {
+		text += fmt.Sprintf("\tLoads:         %#v,\n\tTurns:         %d,\n", p.Loads, p.Turns)
 	}
-	if n := len(tiers); n > maxTiers {
-		return fmt.Errorf("%w policy: %d tiers, more than %d", ErrInvalid, n, maxTiers)
-	}
-	for name, tier := range tiers {
-		if err := tier.Validate(); err != nil {
-			return fmt.Errorf("%w (tier %.80q)", err, name)
+	return text + "}"
+}
+
+// goDuration returns a duration as a Go expression in its largest whole unit.
+func goDuration(d time.Duration) string {
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{time.Hour, "time.Hour"}, {time.Minute, "time.Minute"}, {time.Second, "time.Second"}} {
+		if d%unit.length == 0 {
+			return fmt.Sprintf("%d * %s", d/unit.length, unit.name)
 		}
-		if tier.Last() > p.Last() {
-			return fmt.Errorf("%w policy: tier %.80q has %d levels, more than the %d of Policy", ErrInvalid, name, tier.Last(), p.Last())
-		}
 	}
-	return nil
+	return fmt.Sprintf("%d * time.Millisecond", d.Milliseconds())
 }
 
 func (p Policy) validateLoads() error {

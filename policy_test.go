@@ -111,7 +111,7 @@ var loadTable = []struct {
 func TestPolicy_LevelOfLoad(t *testing.T) {
 	for _, policy := range []priority.Policy{priority.DefaultPolicy(), {}, {Thresholds: descending(0, 20)}, {Turns: 13}} {
 		for _, row := range loadTable {
-			if got := policy.LevelOfLoad(row.load); got != row.level {
+			if got := policy.LevelOfLoad(row.load, 0); got != row.level {
 				t.Errorf("LevelOfLoad(%v) = %d, want %d", row.load, got, row.level)
 			}
 		}
@@ -133,8 +133,8 @@ func TestPolicy_Levels(t *testing.T) {
 		if !reflect.DeepEqual(again, filled) {
 			t.Errorf("%d levels: %+v, filled in again %+v", levels, filled, again)
 		}
-		if last := policy.Last(); last != priority.Level(levels) || filled.Last() != last || policy.LevelOfLoad(1e9) != priority.Level(len(want)+1) {
-			t.Errorf("%d levels: the last is %d, filled in %d, by load %d", levels, last, filled.Last(), policy.LevelOfLoad(1e9))
+		if last := policy.Last(); last != priority.Level(levels) || filled.Last() != last || policy.LevelOfLoad(1e9, 0) != priority.Level(len(want)+1) {
+			t.Errorf("%d levels: the last is %d, filled in %d, by load %d", levels, last, filled.Last(), policy.LevelOfLoad(1e9, 0))
 		}
 		if err := policy.Validate(); err != nil {
 			t.Errorf("%d levels: %v", levels, err)
@@ -145,7 +145,7 @@ func TestPolicy_Levels(t *testing.T) {
 func TestDefaultPolicy_Changed(t *testing.T) {
 	policy := priority.DefaultPolicy()
 	policy.Thresholds[0], policy.Loads[0] = 100, 0
-	if load, count := (priority.Policy{}).LevelOfLoad(1), (priority.Policy{}).Level(0); load != 1 || count != 1 {
+	if load, count := (priority.Policy{}).LevelOfLoad(1, 0), (priority.Policy{}).Level(0); load != 1 || count != 1 {
 		t.Errorf("a changed copy changed the default: levels %d and %d", load, count)
 	}
 }
@@ -188,7 +188,7 @@ func ascending(n int) []float64 {
 func TestPolicy_Validate(t *testing.T) {
 	for _, test := range invalidPolicies {
 		t.Run(test.name, func(t *testing.T) {
-			wantInvalid(t, test.policy.Validate(), test.shown)
+			wantError(t, test.policy.Validate(), priority.ErrInvalid, test.shown)
 		})
 	}
 	for _, interval := range []time.Duration{time.Millisecond, 1001 * time.Millisecond, longestInterval} {

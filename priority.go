@@ -2,10 +2,11 @@
 // (processed last) when it arrives, based on how much that customer has sent recently. One
 // customer's flood no longer makes the others wait.
 //
-//	store, err := fleet.Join(client, nil)                          // once, in each process
-//	decision, err := store.Submit(ctx, "acme", "invoice-4711", 12) // a document has arrived: 12 pages; 0 if unknown
-//	publish(document, decision.Level)                              // into your queue; 1 is first
-//	_, err = store.Done(ctx, "acme", "invoice-4711", took)         // when it is processed
+//	store, err := fleet.Join(client, nil)                      // once, in each process
+//	invoice := priority.Document{ID: "invoice-4711", Cost: 12} // 12 pages; 0 if unknown
+//	decision, err := store.Submit(ctx, "acme", invoice)        // it has arrived
+//	publish(invoice, decision.Level)                           // into your queue; 1 is first
+//	_, err = store.Done(ctx, "acme", "invoice-4711", took)     // when it is processed
 //
 // The client comes from go-redis v9: the numbers live in Redis, so all processes agree. A
 // document is done when it has been processed or has failed permanently.
@@ -61,7 +62,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
+	"math"
 	"time"
 
 	"github.com/docpriority/priority/internal/check"
@@ -109,77 +110,31 @@ type Decision struct {
 	Degraded bool
 
 	// RuleLevel is the level by the rule alone. Level may differ from it while an
-	// operator's [Override] is in force.
+	// operator's override is in force: see [Bounds].
 	RuleLevel Level
 }
 
-// Rule is one of the two rules by which a document gets its level.
-type Rule int
+// Document is what Submit is told about a document.
+type Document struct {
+	// ID names the document, uniquely within its customer: 1 to [MaxDocumentBytes] bytes. The
+	// service must choose it: a customer who gives many documents one id has them all counted
+	// as one.
+	ID string
 
-const (
-	Unknown Rule = iota // nothing is known about the customer
-	ByCount             // Next, NextN and NextEach
-	ByLoad              // Submit and SubmitN
-)
-
-// String returns "unknown", "by count" or "by load".
-func (r Rule) String() string {
-	switch r {
-	case Unknown:
-		return "unknown"
-	case ByCount:
-		return "by count"
-	case ByLoad:
-		return "by load"
-	}
-	return fmt.Sprintf("Rule(%d)", int(r))
+	// Cost is how much work the document is, at least 0, in any unit that all documents share:
+	// pages, tokens, bytes. Default: 0, unknown.
+	Cost float64
 }
 
-// State is everything known about a customer: it explains a document's level and predicts
-// the next one.
-type State struct {
-	// Rule is the rule by which the customer is counted: ByLoad if any submission is still
-	// remembered, else ByCount if the customer has a count.
-	Rule Rule
-
-	// Level is the level of the customer's last document. By load, it is the level of
-	// the newest pending document, and 0 if none is pending.
-	Level Level
-
-	// NextLevel is the level of a document that arrives now and costs as much as the
-	// customer's other documents, with the operators' override applied, if any.
-	NextLevel Level
-
-	// RuleLevel is NextLevel by the rule alone. Override is the override that operators have
-	// set for the customer, and OverrideEndsIn the time until it ends; 0: it has no end. Both
-	// are zero without an override, or if the store does not read overrides.
-	RuleLevel      Level
-	Override       Override
-	OverrideEndsIn time.Duration
-
-	// Count is the count after the last Next, and ResetIn the time from now until it is
-	// reset if no document arrives; 0 if there is no count.
-	Count   int64
-	ResetIn time.Duration
-
-	// Load is the load of a document that arrives now, itself included. Recent is how many
-	// documents were submitted recently, at most 512, without it; Cost is the cost of the
-	// customer's documents, as learned from Done, where 1 is the median over the customers.
-	// The fields from Load to Lease are 0 unless Rule is ByLoad.
-	Load, Recent, Cost float64
-
-	// Pending is how many documents are pending. PendingLast of them are beyond
-	// the last load, and do not count in Load.
-	Pending, PendingLast int64
-
-	// Oldest is the age of the oldest pending document. Latency is the average time
-	// from Submit to Done, 0 if it is not known. Lease is how long a document counts as
-	// pending without a Done.
-	Oldest, Latency, Lease time.Duration
-
-	// Degraded reports whether a fallback answered with its own numbers: the fleet's
-	// were unreachable.
-	Degraded bool
+// Validate returns an error that wraps [ErrInvalid] and shows what is wrong, or nil.
+func (d Document) Validate() error {
+	if err := check.ID(d.ID); err != nil {
+		return err
+	}
+	if !(d.Cost >= 0) || math.IsInf(d.Cost, 1) {
+		return fmt.Errorf("%w cost: %v is not 0 (unknown) or a positive finite number (document %.80q)", ErrInvalid, d.Cost, d.ID)
+	}
+	return nil
 }
 
 // Store counts documents and decides their levels. All implementations are safe
@@ -213,13 +168,11 @@ type Store interface {
 	// *BatchError with the error of each, and the other decisions stand.
 	NextEach(ctx context.Context, customers []string) ([]Decision, error)
 
-	// Submit decides about one document by its load and makes it pending. cost is how much
-	// work the document is, at least 0, in any unit that all documents share: pages, tokens,
-	// bytes. The load uses the cost divided by the typical cost, at most 100. The typical
-	// cost is the median, over the customers of this process, of each one's median over its
-	// last three costs; until three customers are known, the load uses 1. A cost of 0 means
-	// unknown. Then the load uses what Done has learned about the customer's documents, or 1
-	// until it has learned enough.
+	// Submit decides about one document by its load and makes it pending. The load uses the
+	// cost divided by the typical cost, at most 100. The typical cost is the median, over the
+	// customers of this process, of each one's median over its last three costs; until three
+	// customers are known, the load uses 1. Without a cost, the load uses what Done has learned
+	// about the customer's documents, or 1 until it has learned enough.
 	//
 	// Documents beyond the last of the policy's Loads do not count as pending for the next
 	// ones.
@@ -231,16 +184,15 @@ type Store interface {
 	//
 	// A Submit of a pending document, such as one that the queue redelivers, counts
 	// nothing, renews its lease, and returns the level that it would get now. So Submit may
-	// be repeated. This is also why the service must choose the ids: a customer who gives
-	// many documents one id has them all counted as one.
-	Submit(ctx context.Context, customer, document string, cost float64) (Decision, error)
+	// be repeated.
+	Submit(ctx context.Context, customer string, document Document) (Decision, error)
 
 	// SubmitN submits documents of one customer, in order, in one round trip or a few.
 	// Documents that are already pending get their level as if they came now, so a repeated
-	// call returns the same levels. costs has the cost of each, or is nil if unknown. It
-	// returns one decision per document. If some fail, the error is a *BatchError with the
-	// error of each, and the other decisions stand. A call takes at most MaxDocuments.
-	SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]Decision, error)
+	// call returns the same levels. It returns one decision per document. If some fail, the
+	// error is a *BatchError with the error of each, and the other decisions stand. A call
+	// takes at most MaxDocuments.
+	SubmitN(ctx context.Context, customer string, documents []Document) ([]Decision, error)
 
 	// Done ends a document's pending state: it was processed, has failed permanently or was
 	// dropped. It does nothing for a document that is unknown, already done or forgotten, so
@@ -279,43 +231,19 @@ type Store interface {
 //
 //	redisStore, ok := priority.As[*priority.RedisStore](store)
 //
-// As looks into a struct that embeds a Store, so type mine struct{ priority.Store } hides
-// nothing. Any other wrapper needs a method Unwrap() Store. As gives up after a hundred
-// stores.
+// A wrapper has a method Unwrap() Store, as errors have. As gives up after a hundred stores.
 func As[T any](store Store) (found T, ok bool) {
 	for range 100 {
-		if store == nil {
-			break
-		}
 		if found, ok = store.(T); ok {
 			return found, true
 		}
-		store = unwrap(store)
+		wrapper, wraps := store.(interface{ Unwrap() Store })
+		if !wraps {
+			break
+		}
+		store = wrapper.Unwrap()
 	}
 	return found, false
-}
-
-// unwrap returns the store that a store wraps, nil if there is none.
-func unwrap(store Store) Store {
-	// Embedded stores come first: their promoted Unwrap would skip them.
-	if wrapper := reflect.Indirect(reflect.ValueOf(store)); wrapper.Kind() == reflect.Struct {
-		for i := range wrapper.NumField() {
-			field, value := wrapper.Type().Field(i), wrapper.Field(i)
-			if !field.Anonymous || !field.IsExported() {
-				continue
-			}
-			if inner, ok := value.Interface().(Store); ok {
-				if value.Kind() == reflect.Pointer && value.IsNil() {
-					return nil
-				}
-				return inner
-			}
-		}
-	}
-	if wrapper, ok := store.(interface{ Unwrap() Store }); ok {
-		return wrapper.Unwrap()
-	}
-	return nil
 }
 
 var (

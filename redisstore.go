@@ -1,8 +1,11 @@
 package priority
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/internal/keys"
 	"github.com/docpriority/priority/internal/script"
 	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/lua"
@@ -40,13 +44,16 @@ type RedisOptions struct {
 	// must be safe for concurrent use. Required with Tiers.
 	TierOf func(customer string) string
 
+	// Levels is how many levels the queue has, at most 255. No policy may have more.
+	// Default: as many as Policy.
+	Levels Level
+
 	// Prefix begins every key; it may not contain a brace. Default: "priority".
 	Prefix string
 
 	// Overrides says whether decisions apply the overrides that operators set for customers
 	// with priorityctl or package control. Each decision then reads one more key. A
-	// control.Store and a fleet.Member always apply overrides. Default: overrides are not
-	// read.
+	// fleet.Member always applies overrides. Default: overrides are not read.
 	Overrides bool
 
 	// Lease bounds how long a submitted document without a Done counts as pending: whole
@@ -58,15 +65,14 @@ type RedisOptions struct {
 	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own timeouts are.
-	// At most 1024 single calls and 32 batches run concurrently, or slightly more on a
-	// cluster; further calls wait within the timeout. For a NextEach of many thousands of
+	// At most 1024 single calls and 32 batches run concurrently, on each node of a cluster;
+	// further calls wait within the timeout. For a NextEach of many thousands of
 	// customers allow 20 µs per customer. Default: 250 ms. Negative: only the call's
 	// context bounds it.
 	Timeout time.Duration
 }
 
 const (
-	defaultPrefix  = "priority"
 	defaultTimeout = 250 * time.Millisecond
 
 	// DefaultLease is the default and the maximum of Lease.
@@ -83,19 +89,20 @@ const (
 // customer's keys, by Redis's clock. Create it with NewRedisStore; the zero value is not
 // usable.
 type RedisStore struct {
-	runner  *script.Runner
-	timeout time.Duration
-	prefix  string
-	lease   time.Duration
-	rules   atomic.Pointer[rules] // in force
-	means   *means
-	reads   bool // overrides
-	tierOf  func(customer string) string
-	levels  Level // last level of the queue; bounds overrides under any policy
+	runner    *script.Runner
+	timeout   time.Duration
+	prefix    keys.Prefix
+	lease     time.Duration
+	own       Policies // those of the options
+	policies  atomic.Pointer[policies]
+	means     *means
+	overrides bool // whether they are read
+	tierOf    func(customer string) string
+	levels    Level // how many the queue has, whatever policies are followed
 }
 
-// rules assign a tier to each customer.
-type rules struct {
+// policies are the policies that are followed.
+type policies struct {
 	base  *tier // for customers without a tier
 	tiers map[string]*tier
 }
@@ -113,8 +120,8 @@ type tier struct {
 }
 
 var (
-	doneScript  = script.New(lua.Done, 0, 2)
-	resetScript = script.New(lua.Reset, 1, 0)
+	doneScript  = script.New(lua.Done)
+	resetScript = script.New(lua.Reset)
 )
 
 var (
@@ -140,12 +147,9 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	if _, ring := client.(*redis.Ring); ring && opts.Overrides {
 		return nil, fmt.Errorf("%w option: Overrides on a *redis.Ring: while a shard is down its customers move to others, without overrides", ErrInvalid)
 	}
-	s := &RedisStore{runner: script.NewRunner(client), timeout: opts.Timeout, prefix: opts.Prefix, means: new(means)}
-	if s.timeout == 0 {
-		s.timeout = defaultTimeout
-	}
-	if s.prefix == "" {
-		s.prefix = defaultPrefix
+	s := &RedisStore{
+		runner: script.NewRunner(client), timeout: cmp.Or(opts.Timeout, defaultTimeout), prefix: keys.Prefix(opts.Prefix), means: new(means),
+		own: Policies{opts.Policy, maps.Clone(opts.Tiers)}, overrides: opts.Overrides, tierOf: opts.TierOf, levels: cmp.Or(opts.Levels, opts.Policy.Last()),
 	}
 	var err error
 	if s.lease, err = fair.LeaseOf(opts.Lease); err != nil {
@@ -154,48 +158,47 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	if len(opts.Tiers) > 0 && opts.TierOf == nil {
 		return nil, fmt.Errorf("%w option: Tiers without a TierOf would never be used", ErrInvalid)
 	}
-	s.reads, s.tierOf, s.levels = opts.Overrides, opts.TierOf, opts.Policy.Last()
-	if err := s.Follow(opts.Policy, opts.Tiers); err != nil {
+	if err := s.Follow(nil); err != nil {
 		return nil, err
+	}
+	if s.levels < First || s.levels > maxLevels {
+		return nil, fmt.Errorf("%w option: Levels %d is not 1 to %d", ErrInvalid, s.levels, maxLevels)
 	}
 	return s, nil
 }
 
-// Follow makes later calls decide by another policy and other tiers. TierOf, without which tiers
-// have no effect, stays, and so does Last: the policy may not have more levels. Calls in progress
-// finish by the old policy, and no count is lost or doubled. An error wraps [ErrInvalid]; the store
-// is then unchanged.
-func (s *RedisStore) Follow(policy Policy, tiers map[string]Policy) error {
-	if err := policy.ValidateTiers(tiers); err != nil {
+// Follow makes later calls decide by other policies; nil: by those of the store's options. TierOf,
+// without which tiers have no effect, stays, and so does Last: the policies may not have more
+// levels. Calls in progress finish by the policies with which they began, and no count is lost or
+// doubled. An error wraps [ErrInvalid]; the store is then unchanged.
+func (s *RedisStore) Follow(followed *Policies) error {
+	if followed == nil {
+		followed = &s.own
+	}
+	if err := followed.Validate(s.levels); err != nil {
 		return err
 	}
-	if policy.Last() > s.levels {
-		return fmt.Errorf("%w policy: %d levels, more than the %d of the queue", ErrInvalid, policy.Last(), s.levels)
-	}
 	// Each distinct policy's scripts are rendered once and reused.
-	rendered := make(map[string]*tier)
-	if known := s.rules.Load(); known != nil {
-		rendered[fmt.Sprint(known.base.policy)] = known.base
-		for _, tier := range known.tiers {
-			rendered[fmt.Sprint(tier.policy)] = tier
-		}
+	var rendered []*tier
+	if before := s.policies.Load(); before != nil {
+		rendered = slices.AppendSeq([]*tier{before.base}, maps.Values(before.tiers))
 	}
 	render := func(policy Policy) *tier {
-		policy = policy.WithDefaults()
-		name := fmt.Sprint(policy)
-		if rendered[name] == nil {
-			rendered[name] = newTier(policy, s.levels, s.lease)
+		at := slices.IndexFunc(rendered, func(tier *tier) bool { return tier.policy.Equal(policy) })
+		if at < 0 {
+			at = len(rendered)
+			rendered = append(rendered, newTier(policy.WithDefaults(), s.levels, s.lease))
 		}
-		return rendered[name]
+		return rendered[at]
 	}
-	now := &rules{base: render(policy)}
-	if s.tierOf != nil && len(tiers) > 0 {
-		now.tiers = make(map[string]*tier, len(tiers))
-		for name, policy := range tiers {
-			now.tiers[name] = render(policy)
+	next := &policies{base: render(followed.Policy)}
+	if s.tierOf != nil && len(followed.Tiers) > 0 {
+		next.tiers = make(map[string]*tier, len(followed.Tiers))
+		for name, policy := range followed.Tiers {
+			next.tiers[name] = render(policy)
 		}
 	}
-	s.rules.Store(now)
+	s.policies.Store(next)
 	return nil
 }
 
@@ -206,9 +209,9 @@ func newTier(policy Policy, levels Level, lease time.Duration) *tier {
 	}
 	return &tier{
 		policy: policy,
-		next:   script.New(lua.With(lua.Next, numbers), 2, 0),
-		submit: script.New(lua.With(lua.Submit, numbers), 0, numbersPerSubmit),
-		peek:   script.New(lua.With(lua.Peek, numbers), lua.PeekIntegers, 0),
+		next:   script.New(lua.With(lua.Next, numbers)),
+		submit: script.New(lua.With(lua.Submit, numbers)),
+		peek:   script.New(lua.With(lua.Peek, numbers)),
 	}
 }
 
@@ -232,7 +235,7 @@ func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State,
 		return nil, err
 	}
 	states := make([]State, len(customers))
-	err := s.inTrips(ctx, s.timeout, "PeekEach", len(customers), script.MaxPipeline,
+	err := s.inTrips(ctx, "PeekEach", len(customers), script.MaxPipeline,
 		func(d *script.Deadline, from, to int, fail func(at int, err error)) {
 			calls := make([]script.Call, to-from)
 			for i := range calls {
@@ -243,7 +246,7 @@ func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State,
 				if err != nil {
 					fail(i, err)
 				} else {
-					states[from+i] = peeked(replies[i])
+					states[from+i] = peeked(replies[i].Integers)
 				}
 			}
 		})
@@ -252,9 +255,8 @@ func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State,
 
 func (s *RedisStore) peekCall(customer string) script.Call {
 	return script.Call{
-		Script: s.of(customer).peek, Key: s.key(customer, countEnd),
-		Others:   [3]string{s.key(customer, pendingEnd), s.overrideRead(customer)},
-		ReadOnly: true,
+		Script: s.tier(customer).peek, Key: s.prefix.Of(customer, keys.Count), OtherKeys: s.withOverride(customer, s.prefix.Of(customer, keys.Pending)),
+		Integers: lua.PeekIntegers, ReadOnly: true,
 	}
 }
 
@@ -265,10 +267,10 @@ func peeked(reply []int64) State {
 	state := State{
 		Rule: Rule(p.Rule), Level: Level(p.Level), NextLevel: Level(p.NextLevel), RuleLevel: Level(p.RuleLevel), Count: p.Count, ResetIn: ms(p.ResetIn),
 		Load: float64(p.Load) / 1e6, Recent: float64(p.Recent) / 1000, Cost: float64(p.Cost) / 1000,
-		Pending: p.Pending, PendingLast: p.Beyond, Oldest: ms(p.Oldest), Latency: ms(p.Latency), Lease: ms(p.Lease),
+		Pending: p.Pending, PendingFlood: p.PendingFlood, Oldest: ms(p.Oldest), Latency: ms(p.Latency), Lease: ms(p.Lease),
 	}
 	if p.Latest > 0 {
-		state.Override = Override{Earliest: Level(p.Earliest), Latest: Level(p.Latest)}
+		state.Bounds = Bounds{Earliest: Level(p.Earliest), Latest: Level(p.Latest)}
 		state.OverrideEndsIn = ms(max(p.EndsIn, 0))
 	}
 	return state
@@ -279,18 +281,21 @@ func (s *RedisStore) Reset(ctx context.Context, customer string) error {
 		return err
 	}
 	_, err := s.run(ctx, "Reset", &script.Call{
-		Script: resetScript, Key: s.key(customer, countEnd), Others: [3]string{s.key(customer, pendingEnd)},
+		Script: resetScript, Key: s.prefix.Of(customer, keys.Count), OtherKeys: []string{s.prefix.Of(customer, keys.Pending)}, Integers: 1,
 	})
 	return err
 }
 
-func (s *RedisStore) PolicyOf(customer string) Policy { return s.of(customer).policy.WithDefaults() }
+func (s *RedisStore) PolicyOf(customer string) Policy { return s.tier(customer).policy.WithDefaults() }
 
 func (s *RedisStore) Last() Level { return s.levels }
 
 // Lease returns the longest time that a submitted document without a Done counts as
 // pending.
 func (s *RedisStore) Lease() time.Duration { return s.lease }
+
+// Prefix returns what begins every key.
+func (s *RedisStore) Prefix() string { return cmp.Or(string(s.prefix), keys.DefaultPrefix) }
 
 // Keys are one customer's keys in Redis. lua/next.lua and lua/submit.lua describe their
 // values.
@@ -299,37 +304,27 @@ type Keys struct{ Count, Pending, Override string }
 // Keys returns a customer's keys. Each contains the customer in braces, the hash tag by which
 // a Redis Cluster places it.
 func (s *RedisStore) Keys(customer string) Keys {
-	return Keys{s.key(customer, countEnd), s.key(customer, pendingEnd), s.key(customer, overrideEnd)}
+	return Keys{s.prefix.Of(customer, keys.Count), s.prefix.Of(customer, keys.Pending), s.prefix.Of(customer, keys.Override)}
 }
 
-const countEnd, pendingEnd, overrideEnd = "}:count", "}:pending", "}:override"
-
-func (s *RedisStore) key(customer, end string) string {
-	if strings.ContainsAny(customer, "%}") {
-		customer = keyEscaper.Replace(customer)
+// withOverride returns further keys of a call, with the override's behind them if overrides
+// are read.
+func (s *RedisStore) withOverride(customer string, further ...string) []string {
+	if s.overrides {
+		further = append(further, s.prefix.Of(customer, keys.Override))
 	}
-	return s.prefix + ":{" + customer + end
+	return further
 }
 
-// overrideRead returns the override's key, or "" if overrides are not read.
-func (s *RedisStore) overrideRead(customer string) string {
-	if !s.reads {
-		return ""
-	}
-	return s.key(customer, overrideEnd)
-}
-
-// keyEscaper keeps the hash tag whole and the keys of two customers apart.
-var keyEscaper = strings.NewReplacer("%", "%25", "}", "%7D")
-
-func (s *RedisStore) of(customer string) *tier {
-	rules := s.rules.Load()
-	if rules.tiers != nil {
-		if tier := rules.tiers[s.tierOf(customer)]; tier != nil {
+// tier returns what decides for a customer.
+func (s *RedisStore) tier(customer string) *tier {
+	followed := s.policies.Load()
+	if followed.tiers != nil {
+		if tier := followed.tiers[s.tierOf(customer)]; tier != nil {
 			return tier
 		}
 	}
-	return rules.base
+	return followed.base
 }
 
 // run makes one call within the timeout.
@@ -340,11 +335,11 @@ func (s *RedisStore) run(ctx context.Context, operation string, call *script.Cal
 	if failure != nil {
 		return nil, failed(operation, call, failure)
 	}
-	return reply, nil
+	return reply.Integers, nil
 }
 
 // runEach makes calls in one round trip.
-func (s *RedisStore) runEach(d *script.Deadline, operation string, calls []script.Call) ([][]int64, []error) {
+func (s *RedisStore) runEach(d *script.Deadline, operation string, calls []script.Call) ([]script.Reply, []error) {
 	replies, failures := s.runner.RunEach(d, calls)
 	errs := make([]error, len(calls))
 	for i, failure := range failures {
@@ -357,9 +352,9 @@ func (s *RedisStore) runEach(d *script.Deadline, operation string, calls []scrip
 
 // inTrips runs n items in round trips of at most perTrip, within one timeout. Unsent items
 // cost nothing and share one error.
-func (s *RedisStore) inTrips(ctx context.Context, timeout time.Duration, operation string, n, perTrip int,
+func (s *RedisStore) inTrips(ctx context.Context, operation string, n, perTrip int,
 	trip func(d *script.Deadline, from, to int, fail func(at int, err error))) error {
-	d := script.Begin(ctx, timeout)
+	d := script.Begin(ctx, s.timeout)
 	defer d.End()
 	var errs []error
 	for from := 0; from < n; from += perTrip {
@@ -388,17 +383,12 @@ func (s *RedisStore) inTrips(ctx context.Context, timeout time.Duration, operati
 // failed returns the error of a call: its class, the operation, the key and the
 // cause.
 func failed(operation string, call *script.Call, failure *script.Failure) error {
-	class, key := ErrNotCounted, call.Key
+	class := ErrNotCounted
 	switch failure.Outcome {
 	case script.Unknown:
 		class = ErrOutcomeUnknown
-	case script.CorruptCount:
+	case script.Corrupt:
 		class = ErrCorrupt
-	case script.CorruptPending:
-		class = ErrCorrupt
-		if call.ReadOnly {
-			key = call.Others[0]
-		}
 	}
-	return fmt.Errorf("%w: %s %.200q: %w", class, operation, key, failure.Err)
+	return fmt.Errorf("%w: %s %.200q: %w", class, operation, failure.Key(call), failure.Err)
 }

@@ -9,17 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/itemerrors"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
+	"github.com/docpriority/priority/memory"
 )
 
 // contract is what every store promises, on each kind of client. What it decides, the
 // vectors and the laws show.
 var contract = []struct {
 	promise string
-	keep    func(t *testing.T, open opener)
+	keep    func(t *testing.T, store priority.Store)
 }{
 	{"many documents are as many single ones, in order", manyAreAsManySingle},
 	{"SubmitN is as many Submits", submitNIsAsManySubmits},
@@ -31,120 +34,149 @@ var contract = []struct {
 // TestContract holds both stores to the same promises, on each kind of client and server.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	backends := map[string]func(t *testing.T) opener{"memory": func(*testing.T) opener { return openMemory }}
+	t.Run("memory", func(t *testing.T) {
+		testContract(t, func() priority.Store { return new(memory.Store) })
+	})
 	for name, start := range fleets {
-		backends[name] = func(t *testing.T) opener { return onServer(start(t).client) }
-	}
-	for name, start := range backends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			open := start(t)
-			for _, test := range contract {
-				t.Run(test.promise, func(t *testing.T) {
-					t.Parallel()
-					test.keep(t, open)
-				})
-			}
+			client := start(t).client
+			testContract(t, func() priority.Store { return newStore(t, client) })
 		})
 	}
 }
 
-func manyAreAsManySingle(t *testing.T, open opener) {
-	w := open(t, rule{})
-	w.nextN(t, "acme", 4, countdown(0, 4)...)
-	w.next(t, "acme", counted(-4))
-	w.nextN(t, "acme", 40, countdown(-5, 40)...)
-	w.nextEach(t, []string{"globex", "acme", "initech", "acme", "acme", "globex"},
-		counted(0), counted(-45), counted(0), counted(-46), counted(-47), counted(-1))
+func testContract(t *testing.T, open func() priority.Store) {
+	for _, test := range contract {
+		t.Run(test.promise, func(t *testing.T) {
+			t.Parallel()
+			test.keep(t, open())
+		})
+	}
+}
+
+func manyAreAsManySingle(t *testing.T, store priority.Store) {
+	ctx := t.Context()
+	decides(t, countdown(0, 4)...)(store.NextN(ctx, "acme", 4))
+	decides(t, counted(-4))(one(store.Next(ctx, "acme")))
+	decides(t, countdown(-5, 40)...)(store.NextN(ctx, "acme", 40))
+	decides(t, counted(0), counted(-45), counted(0), counted(-46), counted(-47), counted(-1))(
+		store.NextEach(ctx, []string{"globex", "acme", "initech", "acme", "acme", "globex"}))
 
 	// So many that they are on every node of a cluster, most of them twice.
-	names := customers(180)
-	w.nextEach(t, append(names, names[:120]...),
-		append(slices.Repeat([]priority.Decision{counted(0)}, 180), slices.Repeat([]priority.Decision{counted(-1)}, 120)...)...)
+	names := numbered("customer", 180)
+	want := slices.Repeat([]priority.Decision{counted(0)}, 180)
+	want = append(want, slices.Repeat([]priority.Decision{counted(-1)}, 120)...)
+	decides(t, want...)(store.NextEach(ctx, append(names, names[:120]...)))
 }
 
-func submitNIsAsManySubmits(t *testing.T, open opener) {
-	w := open(t, rule{})
-	five := flood(5)
-	w.submitN(t, "acme", []string{"a"}, five[0])
-	w.submitN(t, "acme", []string{"b", "c", "b", "c", "d"}, five[1], five[2], five[2], five[2], five[3])
-	w.submitN(t, "acme", []string{"a", "a"}, five[3], five[3])
-	w.done(t, "acme", "b")
+func submitNIsAsManySubmits(t *testing.T, store priority.Store) {
+	ctx, five := t.Context(), flood(5)
+	decides(t, five[0])(store.SubmitN(ctx, "acme", named.Documents("a")))
+	decides(t, five[1], five[2], five[2], five[2], five[3])(submit(t, store, "acme", "b", "c", "b", "c", "d"))
+	decides(t, five[3], five[3])(submit(t, store, "acme", "a", "a"))
+	must(store.Done(ctx, "acme", "b", time.Second))(t)
 	// Five were submitted, and three are pending with the first of these.
-	w.submitN(t, "acme", []string{"b", "e", "b"},
-		byLoad(5*4, 4),
-		byLoad(6*5, 5),
-		byLoad(6*5, 5))
+	decides(t, loaded(5*4, 4), loaded(6*5, 5), loaded(6*5, 5))(submit(t, store, "acme", "b", "e", "b"))
 
 	// More than any script call takes, some of them pending and some named twice.
-	ids := documentIDs("invoice", 334)
-	w.submitN(t, "globex", ids[:120], flood(120)...)
-	want := slices.Repeat([]priority.Decision{pending(120)}, 120)
-	want = append(want, pendingEach(121, 214)...)
-	want = append(want, slices.Repeat([]priority.Decision{pending(334)}, 334)...)
-	w.submitN(t, "globex", append(ids, ids...), want...)
-	w.pends(t, "globex", 334)
-	w.submitN(t, "umbrella", ids, flood(334)...) // the last of them beyond the last load
+	ids := numbered("invoice", 334)
+	decides(t, flood(120)...)(submit(t, store, "globex", ids[:120]...))
+	again := must(submit(t, store, "globex", append(ids, ids...)...))(t)
+	for i := range 2 * len(ids) {
+		if want := int64(min(max(i+1, 120), 334)); again[i].Pending != want {
+			t.Fatalf("document %d: %+v, want %d pending", i, again[i], want)
+		}
+	}
+	pends(t, store, "globex", 334)
+	decides(t, flood(334)...)(submit(t, store, "umbrella", ids...)) // the last of them beyond the last load
 }
 
-// turns has three levels by load, and four more for floods to take turns in.
-func turns() rule { return rule{policy: priority.Policy{Loads: []float64{1.5, 6.5}, Turns: 4}} }
-
-func doneEndsPending(t *testing.T, open opener) {
-	w := open(t, rule{})
+func doneEndsPending(t *testing.T, store priority.Store) {
+	ctx := t.Context()
 	// More than any script call takes.
-	ids := documentIDs("invoice", 300)
-	decisions := must(w.SubmitN(t.Context(), "acme", ids, nil))(t)
-	w.submit(t, "globex", ids[0], flood(1)[0])
-	if ended := must(w.Done(t.Context(), "acme", ids[1], time.Second))(t); ended.Level != decisions[1].Level || !w.near(ended.Latency, 0) {
+	ids := numbered("invoice", 300)
+	decisions := must(submit(t, store, "acme", ids...))(t)
+	decides(t, flood(1)...)(submit(t, store, "globex", ids[0]))
+	if ended := must(store.Done(ctx, "acme", ids[1], time.Second))(t); ended.Level != decisions[1].Level || !near(ended.Latency, 0) {
 		t.Errorf("Done returns %v of %v", ended, decisions[1])
 	}
-	w.done(t, "acme", ids[1], "unknown")
-	w.pends(t, "acme", 299)
-	for i, ended := range must(w.DoneN(t.Context(), "acme", append(ids, ids[0]), 0))(t) {
+	for _, unknown := range []string{ids[1], "unknown"} {
+		must(store.Done(ctx, "acme", unknown, time.Second))(t)
+	}
+	pends(t, store, "acme", 299)
+	for i, ended := range must(store.DoneN(ctx, "acme", append(ids, ids[0]), 0))(t) {
 		if want := i != 1 && i < 300; (ended.Level > 0) != want || want && ended.Level != decisions[i].Level {
 			t.Errorf("document %d: %v of %v", i, ended, decisions[min(i, 299)])
 		}
 	}
-	w.pends(t, "acme", 0)
-	w.pends(t, "globex", 1)
+	pends(t, store, "acme", 0)
+	pends(t, store, "globex", 1)
 }
 
-func nothingIsMixedUp(t *testing.T, open opener) {
-	w := open(t, rule{})
+// pends fails the test unless Peek tells how many documents are pending.
+func pends(t testing.TB, store priority.Store, customer string, want int64) {
+	t.Helper()
+	if got := must(store.Peek(t.Context(), customer))(t); got.Rule != priority.ByLoad || got.Pending != want {
+		t.Fatalf("Peek of %.60q: %+v, want %d pending", customer, got, want)
+	}
+}
+
+// unknown is the state of a customer of whom nothing is known.
+var unknown = priority.State{NextLevel: priority.First, RuleLevel: priority.First}
+
+func nothingIsMixedUp(t *testing.T, store priority.Store) {
+	ctx := t.Context()
 	var want []priority.Decision
 	for i, customer := range oddCustomers {
-		w.nextN(t, customer, i+1, countdown(0, i+1)...)
+		decides(t, countdown(0, i+1)...)(store.NextN(ctx, customer, i+1))
 		want = append(want, counted(-int64(i+1)))
 	}
-	w.nextEach(t, oddCustomers, want...)
+	decides(t, want...)(store.NextEach(ctx, oddCustomers))
 	for _, customer := range oddCustomers {
-		w.submitN(t, customer, []string{"same", customer}, flood(2)...)
+		decides(t, flood(2)...)(submit(t, store, customer, "same", customer))
 	}
 	for i, customer := range oddCustomers { // each is forgotten alone
 		if i%3 == 0 {
-			w.reset(t, customer)
+			check(t, store.Reset(ctx, customer))
 		} else {
-			w.done(t, customer, customer)
+			must(store.Done(ctx, customer, customer, time.Second))(t)
 		}
 	}
 	for i, customer := range oddCustomers {
+		got := must(store.Peek(ctx, customer))(t)
 		if i%3 == 0 {
-			w.peek(t, customer, unknown)
-		} else {
-			w.counts(t, customer, counted(-int64(i+1)))
-			w.pends(t, customer, 1)
+			if got != unknown {
+				t.Fatalf("Peek of %.60q: %+v after Reset", customer, got)
+			}
+		} else if got.Count != -int64(i+1) || !near(got.ResetIn, quiet) || got.Rule != priority.ByLoad || got.Pending != 1 {
+			t.Fatalf("Peek of %.60q: %+v, want the count %d and one pending", customer, got, -(i + 1))
 		}
 	}
 
 	n := len(oddDocuments)
-	w.submitN(t, "documents", oddDocuments, flood(n)...)
+	decides(t, flood(n)...)(submit(t, store, "documents", oddDocuments...))
 	for i, id := range oddDocuments {
-		w.submit(t, "documents", id, pending(int64(n-i)))
-		w.done(t, "documents", id)
+		if again := must(submit(t, store, "documents", id))(t)[0]; again.Pending != int64(n-i) {
+			t.Fatalf("%.60q again: %+v, want %d pending", id, again, n-i)
+		}
+		must(store.Done(ctx, "documents", id, time.Second))(t)
 	}
-	w.pends(t, "documents", 0)
+	pends(t, store, "documents", 0)
 }
+
+// oddCustomers are customers that would share a key, or a hash tag, or be cut
+// short, where a key is made without care.
+var oddCustomers = []string{
+	"acme", "Acme", "acme ", "{", "}", "{}", "}{", "{acme}", "acme}", "a}b",
+	"%", "%25", "%7D", "%7d", "%257D", "a%7Db", "%s", "acme}:count", "acme:count", ":",
+	"\x00", "a\x00b", "\r\n", "*1\r\n$4\r\nPING\r\n", " ", "\xff", "\xc3\x28", "ü", "u\u0308", "客户", "\"", "\\", "0", "-1", "]]", "nil",
+	strings.Repeat("x", 511), strings.Repeat("x", 512), strings.Repeat("}", 512), strings.Repeat("\x00", 512),
+}
+
+// oddDocuments are ids that a script or a sorted set could take for something
+// else.
+var oddDocuments = append(slices.Clone(oddCustomers), "-inf", "(1", "[a", "1e400", "NX", "GT", "INCR", "1700000000000", "-0", "1.0", "count")
 
 // invalidNames are what no call takes for a customer or a document, and what the
 // error's message must show.
@@ -155,23 +187,21 @@ var invalidNames = []struct{ name, shown string }{
 	{strings.Repeat("\x00", 100_000), "100000"},
 }
 
-func wrongCallsCountNothing(t *testing.T, open opener) {
+func wrongCallsCountNothing(t *testing.T, store priority.Store) {
 	ctx := t.Context()
-	w := open(t, rule{})
-	w.submit(t, "acme", "a", flood(1)[0])
+	wantInvalid := func(err error, shown string) { t.Helper(); wantError(t, err, priority.ErrInvalid, shown) }
+	decides(t, flood(1)...)(submit(t, store, "acme", "a"))
 	for _, bad := range invalidNames {
-		calls := everyCall(t, w, bad.name, "a")
-		calls["NextN of none"] = func() error { _, err := w.NextN(ctx, bad.name, 0); return err }
-		calls["SubmitN of none"] = func() error { _, err := w.SubmitN(ctx, bad.name, nil, nil); return err }
-		calls["DoneN of none"] = func() error { _, err := w.DoneN(ctx, bad.name, nil, 0); return err }
-		for name, call := range calls {
-			if wantInvalid(t, call(), bad.shown); t.Failed() {
-				t.Fatalf("%s of a customer of %d bytes", name, len(bad.name))
-			}
+		calls := everyCall(t, store, bad.name, "a")
+		calls["NextN of none"] = func() error { _, err := store.NextN(ctx, bad.name, 0); return err }
+		calls["SubmitN of none"] = func() error { _, err := store.SubmitN(ctx, bad.name, nil); return err }
+		calls["DoneN of none"] = func() error { _, err := store.DoneN(ctx, bad.name, nil, 0); return err }
+		for _, name := range []string{"Submit", "SubmitN", "Done", "DoneN"} {
+			calls[name+" of such a document"] = everyCall(t, store, "acme", bad.name)[name]
 		}
-		for name, call := range documentCalls(t, w, "acme", bad.name) {
-			if wantInvalid(t, call(), bad.shown); t.Failed() {
-				t.Fatalf("%s of a document of %d bytes", name, len(bad.name))
+		for name, call := range calls {
+			if wantInvalid(call(), bad.shown); t.Failed() {
+				t.Fatalf("%s with %d bytes", name, len(bad.name))
 			}
 		}
 
@@ -179,40 +209,41 @@ func wrongCallsCountNothing(t *testing.T, open opener) {
 		// which it is.
 		names := slices.Repeat([]string{"acme", "globex"}, 700)
 		names[1234] = bad.name
-		_, each := w.NextEach(ctx, names)
-		_, many := w.SubmitN(ctx, "acme", names, nil)
-		_, ended := w.DoneN(ctx, "acme", names, 0)
+		_, each := store.NextEach(ctx, names)
+		_, many := store.SubmitN(ctx, "acme", named.Documents(names...))
+		_, ended := store.DoneN(ctx, "acme", names, 0)
 		for _, err := range []error{each, many, ended} {
-			wantInvalid(t, err, "1234")
+			wantInvalid(err, "1234")
 		}
 	}
 	tooMany := slices.Repeat([]string{"acme"}, priority.MaxDocuments+1)
-	_, next := w.NextN(ctx, "acme", 1_000_001)
-	_, each := w.NextEach(ctx, tooMany)
-	_, done := w.Done(ctx, "acme", "a", -time.Second)
-	wantInvalid(t, next, "1000001")
-	wantInvalid(t, each, "1000001")
-	wantInvalid(t, done, "-1s")
+	_, next := store.NextN(ctx, "acme", 1_000_001)
+	_, each := store.NextEach(ctx, tooMany)
+	_, done := store.Done(ctx, "acme", "a", -time.Second)
+	wantInvalid(next, "1000001")
+	wantInvalid(each, "1000001")
+	wantInvalid(done, "-1s")
 	for cost, shown := range map[float64]string{-1: "-1", math.Inf(1): "+Inf", math.NaN(): "NaN"} {
-		_, err := w.SubmitN(ctx, "acme", []string{"b", "wrong"}, []float64{1, cost})
-		wantInvalid(t, err, shown)
-		wantInvalid(t, err, `"wrong"`)
+		_, err := store.SubmitN(ctx, "acme", []priority.Document{{ID: "b", Cost: 1}, {ID: "wrong", Cost: cost}})
+		wantInvalid(err, shown)
+		wantInvalid(err, `"wrong"`)
 	}
-	_, err := w.SubmitN(ctx, "acme", []string{"b", "c"}, []float64{1})
-	wantInvalid(t, err, "1 costs for 2")
-	w.submit(t, "acme", "b", flood(2)[1]) // nothing came of all that
-	w.peek(t, "globex", unknown)
+	decides(t, flood(2)[1])(submit(t, store, "acme", "b")) // nothing came of all that
+	if got := must(store.Peek(ctx, "globex"))(t); got != unknown {
+		t.Errorf("Peek of another: %+v", got)
+	}
 }
 
 // A TierOf may look into a file or a database: it is asked once a customer and call.
 func TestTierOf(t *testing.T) {
 	asked := map[string]int{}
-	store := onServer(connectToMiniredis(t, miniredis.RunT(t)))(t, rule{
-		tiers:  map[string]priority.Policy{"gold": {}},
-		tierOf: func(customer string) string { asked[customer]++; return "gold" },
+	store := openStore(t, onMiniredis(t), &priority.RedisOptions{
+		Tiers:   map[string]priority.Policy{"gold": {}},
+		TierOf:  func(customer string) string { asked[customer]++; return "gold" },
+		Timeout: time.Minute,
 	})
 	must(store.NextEach(t.Context(), slices.Repeat([]string{"a", "b"}, 1000)))(t)
-	must(store.SubmitN(t.Context(), "c", documentIDs("invoice", 1000), nil))(t)
+	must(submit(t, store, "c", numbered("invoice", 1000)...))(t)
 	if asked["a"] != 1 || asked["b"] != 1 || asked["c"] != 1 {
 		t.Errorf("asked for %v", asked)
 	}
@@ -221,12 +252,12 @@ func TestTierOf(t *testing.T) {
 // What customers and documents are called never reaches a log as it is.
 func TestErrors_QuoteNames(t *testing.T) {
 	t.Parallel()
-	store := openStore(t, connect(t, "127.0.0.1:1"), nil)
+	store := openStore(t, connect(t, &redis.Options{Addr: "127.0.0.1:1"}), nil)
 	raw := regexp.MustCompile(`[\x00-\x1f\x7f-\xff]`)
 	for _, name := range []string{"a\nERROR forged line", "\x1b[31mred", "\xff\xfe", strings.Repeat("x", 512)} {
 		_, err1 := store.Next(t.Context(), name)
 		_, err2 := store.Next(t.Context(), name+strings.Repeat("y", 512))
-		_, err3 := store.Submit(t.Context(), "acme", name+strings.Repeat("y", 512), 0)
+		_, err3 := submit(t, store, "acme", name+strings.Repeat("y", 512))
 		for _, err := range []error{err1, err2, err3} {
 			if message := fmt.Sprint(err); err == nil || raw.MatchString(strings.ReplaceAll(message, "…", "")) || len(message) > 400 {
 				t.Errorf("the message has raw bytes, or many: %q", message)
@@ -239,23 +270,30 @@ func TestErrors_QuoteNames(t *testing.T) {
 // customer's corrupt key is no other's trouble.
 func TestPeekEach(t *testing.T) {
 	t.Parallel()
-	client := redistest.StartCluster(t, 3).Client()
-	w := storeOf(t, client)
-	store := w.Store.(*priority.RedisStore)
-	w.nextN(t, "acme", 30, countdown(0, 30)...)
-	w.submitN(t, "clinic", []string{"a", "b", "c"}, flood(3)...)
-	client.RPush(t.Context(), store.Keys("bad").Pending, "1")
+	ctx, client := t.Context(), redistest.StartCluster(t, 3).Client()
+	store := newStore(t, client)
+	must(store.NextN(ctx, "acme", 30))(t)
+	must(submit(t, store, "clinic", "a", "b", "c"))(t)
+	client.RPush(ctx, store.Keys("bad").Pending, "1")
 	customers := []string{"acme", "clinic", "bad", "nobody", "acme"}
-	states, err := store.PeekEach(t.Context(), customers)
-	wantBatchError(t, err, 5, map[int]error{2: priority.ErrCorrupt})
-	for i, customer := range customers {
-		if customer != "bad" {
-			w.peek(t, customer, states[i])
+	states, err := store.PeekEach(ctx, customers)
+	for i, err := range itemerrors.Of(err, len(customers)) {
+		if customers[i] == "bad" {
+			wantError(t, err, priority.ErrCorrupt, "")
+			continue
+		}
+		got, want := states[i], must(store.Peek(ctx, customers[i]))(t)
+		if !near(got.ResetIn, want.ResetIn) || !near(got.Oldest, want.Oldest) || !alike(got.Load, want.Load) || !alike(got.Recent, want.Recent) {
+			t.Errorf("%s: %+v, and Peek returns %+v", customers[i], got, want)
+		}
+		got.ResetIn, got.Oldest, got.Load, got.Recent = want.ResetIn, want.Oldest, want.Load, want.Recent
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, %v, and Peek returns %+v", customers[i], got, err, want)
 		}
 	}
 	if states[0].Rule != priority.ByCount || states[1].Pending != 3 || states[3].Rule != priority.Unknown {
 		t.Errorf("got %+v", states)
 	}
-	_, err = store.PeekEach(t.Context(), []string{"acme", ""})
-	wantInvalid(t, err, "0 bytes")
+	_, err = store.PeekEach(ctx, []string{"acme", ""})
+	wantError(t, err, priority.ErrInvalid, "0 bytes")
 }

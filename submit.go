@@ -2,67 +2,83 @@ package priority
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/internal/keys"
 	"github.com/docpriority/priority/internal/script"
 )
 
+// The numbers in a reply of submit.lua and of done.lua for each document.
+const numbersPerSubmit, numbersPerDone = 4, 2
+
 // Submit implements [Store]. It is resent within the timeout if its reply is lost.
-func (s *RedisStore) Submit(ctx context.Context, customer, document string, cost float64) (Decision, error) {
-	documents, costs := []string{document}, []float64{cost}
-	if err := check.Submit(customer, documents, costs); err != nil {
+func (s *RedisStore) Submit(ctx context.Context, customer string, document Document) (Decision, error) {
+	if err := check.Submit(customer, document); err != nil {
 		return Decision{}, err
 	}
-	call := s.submitCall(customer)
-	call.IDs, call.Costs = documents, []int64{s.means.costs.Relative(cost)}
+	call := s.submitCall(customer, 1)
+	call.Args = []any{document.ID, s.means.costs.Relative(document.Cost)}
 	reply, err := s.run(ctx, "Submit", &call)
 	if err != nil {
 		return Decision{}, err
 	}
-	s.means.costs.Add(customer, cost)
-	return submitted(reply, 0), nil
+	s.means.costs.Add(customer, document.Cost)
+	return submitted(reply), nil
 }
 
 // SubmitN implements [Store]. Every 50 documents are one atomic command, and every 100,000
 // one round trip. Documents that Redis refuses temporarily, as in a failover, are resent
 // and so come after the others.
-func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]Decision, error) {
-	if err := check.Submit(customer, documents, costs); err != nil || len(documents) == 0 {
+func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []Document) ([]Decision, error) {
+	if err := check.SubmitN(customer, documents); err != nil || len(documents) == 0 {
 		return nil, err
 	}
-	call := s.submitCall(customer)
-	relative := make([]int64, len(documents))
-	for i, cost := range costs {
-		relative[i] = s.means.costs.Relative(cost)
+	// All costs are compared with what was known before the call.
+	costs := make([]int64, len(documents))
+	for i, document := range documents {
+		costs[i] = s.means.costs.Relative(document.Cost)
+	}
+	first := s.submitCall(customer, 0)
+	call := func(from, to int) script.Call {
+		call := first
+		call.Integers = numbersPerSubmit * (to - from)
+		for i, document := range documents[from:to] {
+			call.Args = append(call.Args, document.ID, costs[from+i])
+		}
+		return call
 	}
 	decisions := make([]Decision, len(documents))
-	err := s.eachDocument(ctx, "SubmitN", documents, relative, submittedPerCall, call, func(at, in int, reply []int64) {
-		decisions[at] = submitted(reply, in)
-		if costs != nil {
-			s.means.costs.Add(customer, costs[at])
-		}
+	err := s.eachDocument(ctx, "SubmitN", len(documents), submittedPerCall, call, func(at, in int, reply []int64) {
+		decisions[at] = submitted(reply[numbersPerSubmit*in:])
+		s.means.costs.Add(customer, documents[at].Cost)
 	})
 	return decisions, err
 }
 
-func (s *RedisStore) submitCall(customer string) script.Call {
+// submitCall returns a call for n documents.
+func (s *RedisStore) submitCall(customer string, n int) script.Call {
 	return script.Call{
-		Script: s.of(customer).submit, Key: s.key(customer, pendingEnd),
-		Others: [3]string{s.overrideRead(customer)}, Repeatable: true,
+		Script: s.tier(customer).submit, Key: s.prefix.Of(customer, keys.Pending), OtherKeys: s.withOverride(customer),
+		Integers: numbersPerSubmit * n, Repeatable: true,
 	}
+}
+
+// submitted reads one document's part of a reply of submit.lua.
+func submitted(reply []int64) Decision {
+	return Decision{Level: Level(reply[0]), Load: float64(reply[1]) / 1e6, Pending: reply[2], RuleLevel: Level(reply[3])}
 }
 
 // Done implements [Store]. It is resent within the timeout if its reply is lost.
 func (s *RedisStore) Done(ctx context.Context, customer, document string, took time.Duration) (Ended, error) {
-	documents := []string{document}
-	if err := check.Done(customer, documents, took); err != nil {
+	if err := check.Done(customer, document, took); err != nil {
 		return Ended{}, err
 	}
 	each := fair.Each(took, 1)
-	call := s.doneCall(customer, each)
-	call.IDs = documents
+	call := s.doneCall(customer, each, "", 1)
+	call.Args = append(call.Args, document)
 	reply, err := s.run(ctx, "Done", &call)
 	if err != nil {
 		return Ended{}, err
@@ -73,20 +89,61 @@ func (s *RedisStore) Done(ctx context.Context, customer, document string, took t
 // DoneN implements [Store]. Every 250 documents are one atomic command, and every 100,000
 // one round trip.
 func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]Ended, error) {
-	if err := check.Done(customer, documents, took); err != nil || len(documents) == 0 {
+	return s.doneN(ctx, "DoneN", customer, documents, took, func(int, int) any { return "" })
+}
+
+func (s *RedisStore) doneN(ctx context.Context, operation, customer string, documents []string, took time.Duration,
+	late func(from, to int) any) ([]Ended, error) {
+	if err := check.DoneN(customer, documents, took); err != nil || len(documents) == 0 {
 		return nil, err
 	}
 	each, ended := fair.Each(took, len(documents)), make([]Ended, len(documents))
-	err := s.eachDocument(ctx, "DoneN", documents, nil, donePerCall, s.doneCall(customer, each), func(at, in int, reply []int64) {
-		ended[at] = s.ended(customer, each, reply[2*in:])
+	call := func(from, to int) script.Call {
+		call := s.doneCall(customer, each, late(from, to), to-from)
+		for _, document := range documents[from:to] {
+			call.Args = append(call.Args, document)
+		}
+		return call
+	}
+	err := s.eachDocument(ctx, operation, len(documents), donePerCall, call, func(at, in int, reply []int64) {
+		ended[at] = s.ended(customer, each, reply[numbersPerDone*in:])
 	})
 	return ended, err
 }
 
-// doneCall returns a call for documents that took that many seconds each.
-func (s *RedisStore) doneCall(customer string, each float64) script.Call {
+// Late is a document that was done some time ago, when its Done could not be sent.
+type Late struct {
+	ID    string
+	Since time.Time // when it was done, by the process's clock
+}
+
+// DoneLate is a DoneN of documents that were done some time ago. It leaves those pending that
+// were submitted again since then.
+func (s *RedisStore) DoneLate(ctx context.Context, customer string, documents []Late, took time.Duration) ([]Ended, error) {
+	ids := make([]string, len(documents))
+	for i, document := range documents {
+		ids[i] = document.ID
+	}
+	return s.doneN(ctx, "DoneLate", customer, ids, took, func(from, to int) any { return ages(documents[from:to]) })
+}
+
+// ages are written as how many milliseconds ago each document was done. go-redis asks for the
+// bytes when it writes the command, however long that had to wait.
+type ages []Late
+
+func (a ages) MarshalBinary() ([]byte, error) {
+	var text []byte
+	for _, document := range a {
+		text = append(strconv.AppendInt(text, max(time.Since(document.Since).Milliseconds(), 0), 10), ' ')
+	}
+	return text, nil
+}
+
+// doneCall returns a call for n documents that took that many seconds each.
+func (s *RedisStore) doneCall(customer string, each float64, late any, n int) script.Call {
+	args := append(make([]any, 0, 2+n), s.means.times.Relative(each), late)
 	return script.Call{
-		Script: doneScript, Key: s.key(customer, pendingEnd), Numbers: []int64{s.means.times.Relative(each)}, Repeatable: true,
+		Script: doneScript, Key: s.prefix.Of(customer, keys.Pending), Args: args, Integers: numbersPerDone * n, Repeatable: true,
 	}
 }
 
@@ -99,37 +156,27 @@ func (s *RedisStore) ended(customer string, each float64, reply []int64) Ended {
 	return ended
 }
 
-// eachDocument makes one call for every perCall documents, with any costs, and passes
+// eachDocument makes one call for every perCall of n documents, in their order, and passes
 // replied each document's reply and its index in it.
-func (s *RedisStore) eachDocument(ctx context.Context, operation string, documents []string, costs []int64, perCall int, call script.Call,
+func (s *RedisStore) eachDocument(ctx context.Context, operation string, n, perCall int, call func(from, to int) script.Call,
 	replied func(at, in int, reply []int64)) error {
-	return s.inTrips(ctx, s.timeout, operation, len(documents), documentsPerTrip,
+	return s.inTrips(ctx, operation, n, documentsPerTrip,
 		func(d *script.Deadline, from, to int, fail func(at int, err error)) {
 			var calls []script.Call
 			for first := from; first < to; first += perCall {
-				last := min(first+perCall, to)
-				call.IDs = documents[first:last]
-				if costs != nil {
-					call.Costs = costs[first:last]
-				}
-				calls = append(calls, call)
+				next := call(first, min(first+perCall, to))
+				// Else Redis could refuse the first commands because it does not know the
+				// script, and run those that come after another process has loaded it.
+				next.Ordered = n > perCall
+				calls = append(calls, next)
 			}
 			replies, errs := s.runEach(d, operation, calls)
 			for at := range to - from {
 				if i := at / perCall; errs[i] != nil {
 					fail(at, errs[i])
 				} else {
-					replied(from+at, at%perCall, replies[i])
+					replied(from+at, at%perCall, replies[i].Integers)
 				}
 			}
 		})
-}
-
-// numbersPerSubmit is how many numbers a reply of submit.lua has for each document.
-const numbersPerSubmit = 4
-
-// submitted reads the part of a reply of submit.lua for the document at an index.
-func submitted(reply []int64, at int) Decision {
-	each := reply[numbersPerSubmit*at:]
-	return Decision{Level: Level(each[0]), Load: float64(each[1]) / 1e6, Pending: each[2], RuleLevel: Level(each[3])}
 }

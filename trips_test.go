@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ func TestTrips_OneCommand(t *testing.T) {
 	t.Parallel()
 	client, sent := redistest.Start(t).Client(), new(wire)
 	client.AddHook(sent)
-	store := newStore(t, client, rule{})
+	store := newStore(t, client)
 	both := []string{store.Keys("acme").Count, store.Keys("acme").Pending}
 	calls := everyCall(t, store, "acme", "invoice")
 	for name, call := range calls {
@@ -64,15 +63,15 @@ func TestTrips_OneCommand(t *testing.T) {
 func TestTrips_Batch(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, client priority.RedisClient, sent *wire, nodes int) {
-		store := openStore(t, client, patient)
-		ids, names := documentIDs("invoice", 2345), customers(1000)
+		store := newStore(t, client)
+		ids, names := numbered("invoice", 2345), numbered("customer", 1000)
 		for _, test := range []struct {
 			name  string
 			nodes int
 			call  func() error
 		}{
 			{"NextEach", nodes, func() error { _, err := store.NextEach(t.Context(), append(names, names[:200]...)); return err }},
-			{"SubmitN", 1, func() error { _, err := store.SubmitN(t.Context(), "acme", ids, nil); return err }},
+			{"SubmitN", 1, func() error { _, err := submit(t, store, "acme", ids...); return err }},
 			{"DoneN", 1, func() error { _, err := store.DoneN(t.Context(), "acme", ids, 0); return err }},
 		} {
 			for range 2 { // the first of them teaches the servers the script
@@ -104,7 +103,7 @@ func TestTrips_Batch(t *testing.T) {
 func TestTrips_Nothing(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	store := openStore(t, connect(t, server.Addr()), nil)
+	store := openStore(t, connect(t, &redis.Options{Addr: server.Addr()}), nil)
 	for name, call := range everyCall(t, store, "", "a") {
 		if err := call(); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%s of no customer: %v", name, err)
@@ -112,7 +111,7 @@ func TestTrips_Nothing(t *testing.T) {
 	}
 	_, nextN := store.NextN(t.Context(), "acme", 0)
 	_, nextEach := store.NextEach(t.Context(), nil)
-	_, submitN := store.SubmitN(t.Context(), "acme", nil, nil)
+	_, submitN := store.SubmitN(t.Context(), "acme", nil)
 	_, doneN := store.DoneN(t.Context(), "acme", nil, 0)
 	if err := errors.Join(nextN, nextEach, submitN, doneN); err != nil {
 		t.Error(err)
@@ -130,35 +129,44 @@ func TestTrips_ForgottenScript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fleet := start(t)
-			w, ids := storeOf(t, fleet.client), documentIDs("invoice", 250)
-			forgotten := func() *world {
+			ctx, store, ids := t.Context(), newStore(t, fleet.client), numbered("invoice", 250)
+			forgotten := func() *priority.RedisStore {
 				for _, node := range fleet.nodes {
 					node.ScriptFlush(context.Background())
 				}
-				return w
+				return store
 			}
-			forgotten().next(t, "acme", counted(0))
-			forgotten().nextN(t, "acme", 3, countdown(-1, 3)...)
-			forgotten().nextEach(t, []string{"acme", "globex", "acme", "initech"}, counted(-4), counted(0), counted(-5), counted(0))
-			forgotten().counts(t, "acme", counted(-5))
-			forgotten().submit(t, "documents", ids[0], flood(1)[0])
-			forgotten().submitN(t, "documents", ids, flood(250)...)
-			forgotten().done(t, "documents", ids[0])
-			forgotten().doneN(t, "documents", ids[:249]...)
-			w.pends(t, "documents", 1)
-			forgotten().reset(t, "documents")
-			w.peek(t, "documents", unknown)
+			decides(t, counted(0))(one(forgotten().Next(ctx, "acme")))
+			decides(t, countdown(-1, 3)...)(forgotten().NextN(ctx, "acme", 3))
+			decides(t, counted(-4), counted(0), counted(-5), counted(0))(
+				forgotten().NextEach(ctx, []string{"acme", "globex", "acme", "initech"}))
+			if state := must(forgotten().Peek(ctx, "acme"))(t); state.Count != -5 || !near(state.ResetIn, quiet) {
+				t.Errorf("Peek: %+v", state)
+			}
+			decides(t, flood(1)...)(submit(t, forgotten(), "documents", ids[0]))
+			decides(t, flood(250)...)(submit(t, forgotten(), "documents", ids...))
+			must(forgotten().Done(ctx, "documents", ids[0], time.Second))(t)
+			must(forgotten().DoneN(ctx, "documents", ids[:249], time.Second))(t)
+			pends(t, store, "documents", 1)
+			check(t, forgotten().Reset(ctx, "documents"))
+			if state := must(store.Peek(ctx, "documents"))(t); state != unknown {
+				t.Errorf("after Reset: %+v", state)
+			}
 		})
 	}
 }
 
-// wire is a hook that notes what a client sends.
+// wire is a hook that notes what a client sends, and looks at it before it is sent, as the
+// hooks of tracing libraries do.
 type wire struct {
 	mu    sync.Mutex
 	trips [][]redis.Cmder // the commands of each round trip
 }
 
 func (w *wire) sent(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		_, _ = cmd.Args(), cmd.String()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trips = append(w.trips, cmds)
@@ -173,11 +181,7 @@ func (w *wire) take() [][]redis.Cmder {
 	return trips
 }
 
-func (w *wire) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return next(ctx, network, addr)
-	}
-}
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
@@ -198,8 +202,7 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 func TestRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "store", Password: "secret"})
-	t.Cleanup(func() { _ = client.Close() })
+	client := connect(t, &redis.Options{Addr: server.Addr, Username: "store", Password: "secret"})
 	rights := grant(t, server)
 	if err := useEveryRight(t, server, client); err != nil {
 		t.Error(err)
@@ -225,15 +228,13 @@ func TestRights_Cluster(t *testing.T) {
 	}
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: "store", Password: "secret"})
 	defer client.Close()
-	store := openStore(t, client, patient)
+	store := openStore(t, client, &priority.RedisOptions{Timeout: -1})
 	for name, call := range everyCall(t, store, "acme", "invoice-1") {
 		if err := call(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	slot := int(cluster.Client().ClusterKeySlot(t.Context(), store.Keys("acme").Count).Val())
-	owner := slot * 3 / 16384
-	cluster.MoveSlot(slot, cluster.Masters[owner], cluster.Masters[(owner+1)%3], func() { // now and then ASK
+	cluster.MoveSlot(store.Keys("acme").Count, func() { // now and then ASK
 		if _, err := store.Next(t.Context(), "acme"); err != nil {
 			t.Errorf("Next while the slot moves: %v", err)
 		}
@@ -252,9 +253,7 @@ func grant(t *testing.T, server *redistest.Server, further ...string) (rights []
 	for _, rule := range slices.Concat(keys, rights, further) {
 		args = append(args, rule)
 	}
-	if err := server.Client().Do(t.Context(), args...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, server.Client().Do(t.Context(), args...).Err())
 	return rights
 }
 
@@ -263,9 +262,7 @@ func grant(t *testing.T, server *redistest.Server, further ...string) (rights []
 func useEveryRight(t *testing.T, server *redistest.Server, client priority.RedisClient) error {
 	t.Helper()
 	admin := server.Client()
-	if err := errors.Join(admin.FlushAll(t.Context()).Err(), admin.ScriptFlush(t.Context()).Err()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(admin.FlushAll(t.Context()).Err(), admin.ScriptFlush(t.Context()).Err()))
 	var errs []error
 	for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
 		store := openStore(t, client, &priority.RedisOptions{Policy: priority.Policy{ResetMode: mode}, Timeout: -1})
@@ -280,16 +277,11 @@ func useEveryRight(t *testing.T, server *redistest.Server, client priority.Redis
 		do("Next", "Next", "NextN", "NextEach", "Submit", "SubmitN", "Peek")
 		// A lease that has ended is cleared away by the next Submit, and a count that has no
 		// room left is put back and reported.
-		if err := errors.Join(
-			admin.ZAdd(t.Context(), store.Keys("acme").Pending, redis.Z{Score: 1, Member: "ended"}).Err(),
-			admin.Set(t.Context(), store.Keys("full").Count, "-999999999999999", time.Minute).Err(),
-		); err != nil {
-			t.Fatal(err)
-		}
+		check(t, admin.ZAdd(t.Context(), store.Keys("acme").Pending, redis.Z{Score: 1, Member: "ended"}).Err())
+		check(t, admin.Set(t.Context(), store.Keys("full").Count, "-999999999999999", time.Minute).Err())
 		do("Submit")
-		if _, err := store.SubmitN(t.Context(), "acme", []string{"invoice-1", "invoice-2"}, nil); err != nil {
-			errs = append(errs, err)
-		}
+		_, err := submit(t, store, "acme", "invoice-1", "invoice-2")
+		errs = append(errs, err)
 		do("Done", "DoneN", "Reset")
 		if _, err := store.Next(t.Context(), "full"); !errors.Is(err, priority.ErrCorrupt) {
 			errs = append(errs, fmt.Errorf("Next of a count that is full: %w", err))

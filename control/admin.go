@@ -5,24 +5,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/check"
+	"github.com/docpriority/priority/internal/keys"
 	"github.com/docpriority/priority/internal/script"
 	"github.com/docpriority/priority/lua"
 )
 
 var (
-	// ErrConflict: the rules do not have the version that the change should replace, or
+	// ErrConflict: the policies do not have the version that the change should replace, or
 	// an import would replace something. Nothing was changed.
 	ErrConflict = errors.New("control: conflict")
 
 	// ErrNotFound: the override or the version does not exist. Nothing was changed.
 	ErrNotFound = errors.New("control: not found")
+
+	// ErrNotLogged: the change is made, and only its entry in the log is missing.
+	ErrNotLogged = errors.New("control: it is done, but not logged")
 
 	// ErrTooMany: there are already MaxOverrides. Nothing was changed.
 	ErrTooMany = fmt.Errorf("control: there are %d overrides already", MaxOverrides)
@@ -33,9 +36,9 @@ const (
 	MaxOverrides = 10_000
 	LogAge       = 90 * 24 * time.Hour // how long the log keeps a change
 
-	maxLevels  = 255       // of any queue
-	maxRules   = 256 << 10 // bytes
-	logEntries = 10_000    // about
+	maxLevels   = 255       // the most that any queue has
+	maxPolicies = 256 << 10 // bytes of JSON
+	logEntries  = 10_000    // Redis keeps about as many
 )
 
 // AnyVersion, as the version to replace, matches any.
@@ -56,31 +59,29 @@ type AdminOptions struct {
 // safe for concurrent use, and several Admins may work at the same time.
 //
 // The error of a change wraps [priority.ErrInvalid] if the call was wrong,
-// [priority.ErrOutcomeUnknown] if rules may have been changed, or one of this package's
+// [priority.ErrOutcomeUnknown] if policies may have been changed, or one of this package's
 // errors. A change takes up to three steps, in this order: it is listed, made, and logged.
 // An error names the step that failed; the change may then be repeated.
 type Admin struct {
-	client  priority.RedisClient
+	client  redis.UniversalClient
 	runner  *script.Runner
-	store   *priority.RedisStore // names the keys of customers
-	keys    keys
+	store   *priority.RedisStore // names the keys of customers, and resets them
+	keys    keys.Prefix
 	timeout time.Duration
 }
 
 // NewAdmin returns an Admin. It sends nothing. Nil opts are the defaults. An error
 // wraps [priority.ErrInvalid].
-func NewAdmin(client priority.RedisClient, opts *AdminOptions) (*Admin, error) {
+func NewAdmin(client redis.UniversalClient, opts *AdminOptions) (*Admin, error) {
 	if opts == nil {
 		opts = &AdminOptions{}
 	}
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: opts.Prefix})
+	timeout := cmp.Or(opts.Timeout, 2*time.Second)
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: opts.Prefix, Timeout: timeout})
 	if err != nil {
 		return nil, err
 	}
-	return &Admin{
-		client: client, runner: script.NewRunner(client), store: store, keys: keysOf(opts.Prefix),
-		timeout: cmp.Or(opts.Timeout, 2*time.Second),
-	}, nil
+	return &Admin{client: client, runner: script.NewRunner(client), store: store, keys: keys.Prefix(opts.Prefix), timeout: timeout}, nil
 }
 
 // Now returns Redis's time.
@@ -91,109 +92,106 @@ func (a *Admin) Now(ctx context.Context) (time.Time, error) {
 }
 
 func (a *Admin) now(ctx context.Context) (time.Time, error) {
-	cmd := redis.NewTimeCmd(ctx, "time")
-	_ = a.client.Process(ctx, cmd)
-	now, err := cmd.Result()
+	now, err := a.client.Time(ctx).Result()
 	if err != nil {
 		return time.Time{}, fmt.Errorf("control: cannot read Redis's time: %w", err)
 	}
 	return now, nil
 }
 
-// Rules returns the fleet's rules, or the zero Applied if none were ever set. An error wraps
-// [ErrCorrupt] or [ErrNewer] if they cannot be read, and [priority.ErrInvalid] if no worker
-// can use them.
-func (a *Admin) Rules(ctx context.Context) (Applied, error) {
+// Policies returns the fleet's policies, or the zero Applied if none were ever set. An error
+// wraps [ErrCorrupt] or [ErrNewer] if they cannot be read, and [priority.ErrInvalid] if no
+// worker can use them.
+func (a *Admin) Policies(ctx context.Context) (Applied, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	cmd := redis.NewStringCmd(ctx, "get", a.keys.rules)
-	_ = a.client.Process(ctx, cmd)
-	text, err := cmd.Result()
+	key := a.keys.Policies()
+	text, err := a.client.Get(ctx, key).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return Applied{}, nil
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return Applied{}, fmt.Errorf("%w: %q: %w", ErrCorrupt, a.keys.rules, err)
+		return Applied{}, fmt.Errorf("%w: %q: %w", ErrCorrupt, key, err)
 	case err != nil:
-		return Applied{}, fmt.Errorf("control: cannot read %q: %w", a.keys.rules, err)
+		return Applied{}, fmt.Errorf("control: cannot read %q: %w", key, err)
 	}
-	read, err := parse(a.keys.rules, text)
+	read, err := parse(key, text)
 	return read.Applied, errors.Join(err, read.invalid)
 }
 
-// Apply replaces a version of the fleet's rules and returns the new version. The version to
+// Apply replaces a version of the fleet's policies and returns the new version. The version to
 // replace is 0 if there are none yet, or [AnyVersion].
-func (a *Admin) Apply(ctx context.Context, replaces int64, rules Rules, change Change) (int64, error) {
-	if err := rules.Validate(maxLevels); err != nil {
+func (a *Admin) Apply(ctx context.Context, replaces int64, policies priority.Policies, change Change) (int64, error) {
+	if err := policies.Validate(maxLevels); err != nil {
 		return 0, err
 	}
-	return a.setRules(ctx, replaces, 0, Applied{By: change.By, Why: change.Why, Rules: &rules}, change)
+	return a.setPolicies(ctx, replaces, 0, Applied{By: change.By, Why: change.Why, Policies: &policies}, change)
 }
 
-// Withdraw removes the fleet's rules, even rules that Redis has lost: workers follow their
+// Withdraw removes the fleet's policies, even policies that Redis has lost: workers follow their
 // own options again. The version is as in Apply.
 func (a *Admin) Withdraw(ctx context.Context, replaces int64, change Change) (int64, error) {
-	return a.setRules(ctx, replaces, 0, Applied{By: change.By, Why: change.Why}, change)
+	return a.setPolicies(ctx, replaces, 0, Applied{By: change.By, Why: change.Why}, change)
 }
 
-var rulesScript = script.New(lua.Rules, 2, 0)
+var policiesScript = script.New(lua.Policies)
 
-// setRules sets rules with a version > above. A zero At means now.
-func (a *Admin) setRules(ctx context.Context, replaces, above int64, set Applied, change Change) (int64, error) {
+// setPolicies sets policies with a version > above. A zero At means now.
+func (a *Admin) setPolicies(ctx context.Context, replaces, above int64, set Applied, change Change) (int64, error) {
 	if err := change.validate(); err != nil {
 		return 0, err
 	}
 	text, err := encode(struct {
-		By    string `json:"by"`
-		Why   string `json:"why"`
-		Rules *Rules `json:"rules"`
-	}{set.By, set.Why, set.Rules})
+		By       string             `json:"by"`
+		Why      string             `json:"why"`
+		Policies *priority.Policies `json:"policies"`
+	}{set.By, set.Why, set.Policies})
 	if err != nil {
 		return 0, err
 	}
-	if len(text) > maxRules {
-		return 0, fmt.Errorf("%w policy: rules of %d bytes, more than %d", priority.ErrInvalid, len(text), maxRules)
+	if len(text) > maxPolicies {
+		return 0, fmt.Errorf("%w policy: policies of %d bytes, more than %d", priority.ErrInvalid, len(text), maxPolicies)
 	}
 	at := int64(0)
 	if !set.At.IsZero() {
 		at = set.At.UnixMilli()
 	}
-	ctx, cancel := a.within(ctx)
-	defer cancel()
-	d := script.Begin(ctx, -1)
+	d := script.Begin(ctx, a.timeout)
 	defer d.End()
+	key := a.keys.Policies()
 	reply, failure := a.runner.Run(&d, &script.Call{
-		Script: rulesScript, Key: a.keys.rules, Others: [3]string{a.keys.log},
-		Numbers: []int64{max(replaces, AnyVersion), above, at, LogAge.Milliseconds(), logEntries},
-		IDs:     []string{change.By, change.Why, text},
+		Script: policiesScript, Key: key, OtherKeys: []string{a.keys.Log()},
+		Args:     []any{max(replaces, AnyVersion), above, at, LogAge.Milliseconds(), logEntries, change.By, change.Why, text},
+		Integers: 2,
 	})
-	switch {
-	case failure != nil && strings.Contains(failure.Err.Error(), "WRONGTYPE"): // the log; the rules give CORRUPT
-		return 0, fmt.Errorf("%w: the rules are not changed: %q: %w", ErrCorrupt, a.keys.log, failure.Err)
-	case failure != nil && failure.Outcome == script.Unknown:
-		return 0, fmt.Errorf("%w: the rules in %q: %w", priority.ErrOutcomeUnknown, a.keys.rules, failure.Err)
-	case failure != nil:
-		return 0, fmt.Errorf("control: the rules in %q were not changed: %w", a.keys.rules, coded(failure.Err))
-	case reply[0] != 1:
-		return 0, fmt.Errorf("%w: the rules have version %d, not %d", ErrConflict, reply[1], replaces)
+	if failure != nil {
+		return 0, notChanged(key, failure)
 	}
-	return reply[1], nil
+	if reply.Integers[0] != 1 {
+		return 0, fmt.Errorf("%w: the policies have version %d, not %d", ErrConflict, reply.Integers[1], replaces)
+	}
+	return reply.Integers[1], nil
 }
 
-// coded wraps a script's coded error in its sentinel.
-func coded(err error) error {
-	for code, kind := range map[string]error{"CORRUPT ": ErrCorrupt, "NEWER ": ErrNewer} {
-		if strings.Contains(err.Error(), code) {
-			return fmt.Errorf("%w: %w", kind, err)
-		}
+// notChanged returns the error of a change of policies that failed.
+func notChanged(key string, failure *script.Failure) error {
+	switch failure.Outcome {
+	case script.Unknown:
+		return fmt.Errorf("%w: the policies in %q: %w", priority.ErrOutcomeUnknown, key, failure.Err)
+	case script.Corrupt:
+		return fmt.Errorf("%w: the policies in %q were not changed: %w", ErrCorrupt, key, failure.Err)
+	case script.Newer:
+		return fmt.Errorf("%w: the policies in %q were not changed: %w", ErrNewer, key, failure.Err)
 	}
-	return err
+	return fmt.Errorf("control: the policies in %q were not changed: %w", key, failure.Err)
 }
 
-// NoteReset records in the log that a customer's numbers are about to be reset. The
-// caller resets them afterwards.
-func (a *Admin) NoteReset(ctx context.Context, customer string, change Change) error {
+// Reset forgets a customer's count and pending documents, as priority.Store does, and logs it.
+func (a *Admin) Reset(ctx context.Context, customer string, change Change) error {
 	if err := errors.Join(check.Customer(customer), change.validate()); err != nil {
+		return err
+	}
+	if err := a.store.Reset(ctx, customer); err != nil {
 		return err
 	}
 	ctx, cancel := a.within(ctx)
@@ -208,7 +206,7 @@ func (a *Admin) NoteReset(ctx context.Context, customer string, change Change) e
 // A later Done of a pending document does nothing and is no error. The next document counts
 // as the customer's first. Forget does not reach data outside Redis, such as processes'
 // memory, backups and the queue: docs/operate.md lists it.
-func (a *Admin) Forget(ctx context.Context, customer string, change Change) (keys int, err error) {
+func (a *Admin) Forget(ctx context.Context, customer string, change Change) (removed int, err error) {
 	if err := errors.Join(check.Customer(customer), change.validate()); err != nil {
 		return 0, err
 	}
@@ -217,14 +215,12 @@ func (a *Admin) Forget(ctx context.Context, customer string, change Change) (key
 	if err := a.unlist(ctx, customer); err != nil {
 		return 0, err
 	}
-	of := a.store.Keys(customer)
-	cmd := redis.NewIntCmd(ctx, "unlink", of.Count, of.Pending, of.Override)
-	_ = a.client.Process(ctx, cmd)
-	if err := cmd.Err(); err != nil {
-		return 0, fmt.Errorf("control: cannot remove %.200q and the keys beside it: %w", of.Count, err)
+	theirs := a.store.Keys(customer)
+	n, err := a.client.Unlink(ctx, theirs.Count, theirs.Pending, theirs.Override).Result()
+	if err != nil {
+		return 0, fmt.Errorf("control: cannot remove %.200q and the keys beside it: %w", theirs.Count, err)
 	}
-	keys = int(cmd.Val())
-	return keys, a.note(ctx, time.Time{}, change, "forget")
+	return int(n), a.note(ctx, time.Time{}, change, "forget")
 }
 
 func (a *Admin) within(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,12 +27,12 @@ func TestApply_LostReply(t *testing.T) {
 		proxy, said := redistest.StartProxy(t, w.server.Addr), new(changes)
 		client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: 100 * time.Millisecond})
 		t.Cleanup(func() { _ = client.Close() })
-		admin, store := newAdmin(t, client), newStore(t, client, control.Options{OnChange: said.note})
+		admin, store := newAdmin(t, client), newWorker(t, client, nil, control.Options{OnChange: said.note})
 		check(t, store.Refresh(ctx))
 		said.all = nil
 		proxy.Set(fault)
 		wantError(t, "Apply", errOf(admin.Apply(ctx, int64(i+1), levels(i+2), mary)), priority.ErrOutcomeUnknown)
-		redistest.Await(t, "it is made", func() bool { return must(w.admin.Rules(ctx))(t).Version == int64(i+2) })
+		redistest.Await(t, "it is made", func() bool { return must(w.admin.Policies(ctx))(t).Version == int64(i+2) })
 		for range 3 { // each connection has another port
 			wantError(t, "Refresh", store.Refresh(ctx), errAny)
 		}
@@ -46,15 +45,15 @@ func TestApply_Refused(t *testing.T) {
 	t.Parallel()
 	w, ctx := start(t), t.Context()
 	w.apply(levels(3))
-	before := w.client.Get(ctx, rulesKey).Val()
+	before := w.client.Get(ctx, policiesKey).Val()
 	refused := func(what string, admin *control.Admin, says string) {
 		t.Helper()
 		_, err := admin.Apply(ctx, control.AnyVersion, levels(2), mary)
 		if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, priority.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v, not %s", what, err, says)
 		}
-		if w.client.Get(ctx, rulesKey).Val() != before || w.client.XLen(ctx, logKey).Val() > 1 {
-			t.Errorf("%s: the rules are changed", what)
+		if w.client.Get(ctx, policiesKey).Val() != before || w.client.XLen(ctx, logKey).Val() > 1 {
+			t.Errorf("%s: the policies are changed", what)
 		}
 	}
 	check(t, w.client.ConfigSet(ctx, "maxmemory", "1").Err())
@@ -62,18 +61,18 @@ func TestApply_Refused(t *testing.T) {
 	check(t, w.client.ConfigSet(ctx, "maxmemory", "0").Err())
 	refused("no right", newAdmin(t, w.user("~*", "+@all", "-evalsha")), "NOPERM")
 	check(t, w.client.Set(ctx, logKey, "x", 0).Err())
-	refused("another kind of log", w.admin, control.ErrCorrupt.Error()+": the rules are not changed: "+strconv.Quote(logKey))
+	refused("another kind of log", w.admin, "CORRUPT "+logKey+" is not a stream")
 }
 
 func TestAdmin_Invalid(t *testing.T) {
 	t.Parallel()
 	w, ctx := start(t), t.Context()
 	long := strings.Repeat("x", 2000)
-	set := func(customer string, bounds priority.Override, lasts time.Duration, by, why string) error {
+	set := func(customer string, bounds priority.Bounds, lasts time.Duration, by, why string) error {
 		return errOf(w.admin.SetOverride(ctx, customer, bounds, lasts, control.Change{By: by, Why: why}))
 	}
 	apply := func(policy priority.Policy, tiers map[string]priority.Policy) error {
-		return errOf(w.admin.Apply(ctx, control.AnyVersion, control.Rules{Policy: policy, Tiers: tiers}, mary))
+		return errOf(w.admin.Apply(ctx, control.AnyVersion, priority.Policies{Policy: policy, Tiers: tiers}, mary))
 	}
 	many := make(map[string]priority.Policy)
 	for i := range 1000 {
@@ -81,14 +80,14 @@ func TestAdmin_Invalid(t *testing.T) {
 	}
 	for i, err := range []error{
 		set("", pinned(5), time.Hour, "x", "x"), set(long[:513], pinned(5), time.Hour, "x", "x"),
-		set("acme", priority.Override{}, time.Hour, "x", "x"), set("acme", pinned(-1), time.Hour, "x", "x"),
-		set("acme", priority.Override{Earliest: 4, Latest: 5}, time.Hour, "x", "x"), set("acme", pinned(256), time.Hour, "x", "x"),
+		set("acme", priority.Bounds{}, time.Hour, "x", "x"), set("acme", pinned(-1), time.Hour, "x", "x"),
+		set("acme", priority.Bounds{Earliest: 4, Latest: 5}, time.Hour, "x", "x"), set("acme", pinned(256), time.Hour, "x", "x"),
 		set("acme", pinned(5), time.Millisecond-1, "x", "x"), set("acme", pinned(5), control.MaxOverride+1, "x", "x"),
 		set("acme", pinned(5), time.Hour, "", "x"), set("acme", pinned(5), time.Hour, long[:201], "x"),
 		set("acme", pinned(5), time.Hour, "x", long[:1001]), set("acme", pinned(5), time.Hour, "x", "\xff"),
-		errOf(w.admin.EndOverride(ctx, "", mary)), errOf(w.admin.Forget(ctx, "acme", control.Change{By: "x"})), w.admin.NoteReset(ctx, "", mary),
+		errOf(w.admin.EndOverride(ctx, "", mary)), errOf(w.admin.Forget(ctx, "acme", control.Change{By: "x"})), w.admin.Reset(ctx, "", mary),
 		errOf(control.NewAdmin((*redis.Client)(nil), nil)), errOf(control.NewAdmin(w.client, &control.AdminOptions{Prefix: "a}b"})),
-		errOf(control.New(w.client, &control.Options{Interval: 9 * time.Millisecond})), errOf(w.admin.Log(ctx, "", 10_001)),
+		errOf(control.Follow(w.client, w.store.RedisStore, &control.Options{Interval: 9 * time.Millisecond})), errOf(w.admin.Log(ctx, "", 10_001)),
 		apply(priority.Policy{Thresholds: []int64{-2, -2}}, nil), apply(priority.Policy{ResetInterval: 1500 * time.Microsecond}, nil),
 		apply(levels(2).Policy, map[string]priority.Policy{"gold": {}}), apply(priority.Policy{}, map[string]priority.Policy{"\xff": {}}),
 		apply(priority.Policy{}, many),
@@ -115,14 +114,14 @@ func TestAdmin_RightsAndCluster(t *testing.T) {
 		must(admin.EndOverride(ctx, "corp", mary))(t)
 		must(admin.Apply(ctx, 0, levels(2), mary))(t)
 		backup := must(admin.Export(ctx))(t)
-		check(t, admin.NoteReset(ctx, "acme", mary))
+		check(t, admin.Reset(ctx, "acme", mary))
 		keys := must(admin.Forget(ctx, "acme", mary))(t)
 		must(admin.Withdraw(ctx, 1, mary))(t)
 		if got := must(admin.Import(ctx, backup, true, mary))(t); got != (control.Imported{Version: 3, Overrides: 2}) {
 			t.Errorf("%+v", got)
 		}
 		all, log, history := must(admin.Overrides(ctx))(t), must(admin.Log(ctx, "", 100))(t), must(admin.History(ctx))(t)
-		if keys != 1 || len(all) != 2 || len(log) != 11 || len(history) != 3 || history[1].Rules != nil {
+		if keys != 1 || len(all) != 2 || len(log) != 11 || len(history) != 3 || history[1].Policies != nil {
 			t.Errorf("%+v\n%+v\n%+v", all, log, history)
 		}
 	}
@@ -133,16 +132,16 @@ func TestRules_JSON(t *testing.T) {
 	t.Parallel()
 	full := `{"thresholds":[-1,-5],"reset_interval_ms":60000,"reset_mode":"last-reset","loads":[0.5,9],"turns":13,` +
 		`"tiers":{"gold":{"thresholds":[],"reset_interval_ms":1,"reset_mode":"last-update","loads":[],"turns":0}}}`
-	var rules, none control.Rules
+	var rules, none priority.Policies
 	check(t, json.Unmarshal([]byte(full), &rules))
 	if text := must(json.Marshal(rules))(t); string(text) != full || rules.Policy.Last() != 16 || rules.Validate(15) == nil || rules.Validate(16) != nil {
 		t.Errorf("written again: %s", text)
 	}
-	if check(t, json.Unmarshal([]byte(`{}`), &none)); !reflect.DeepEqual(none, control.Rules{Policy: priority.DefaultPolicy()}) {
+	if check(t, json.Unmarshal([]byte(`{}`), &none)); !reflect.DeepEqual(none, priority.Policies{Policy: priority.DefaultPolicy()}) {
 		t.Errorf("{} is %+v", none)
 	}
 	for _, wrong := range []string{
-		`{"reset_interval_ms":9223372036854775807}`, `null`, "", "{}{}", "{} x", // vectors/rules.json has more
+		`{"reset_interval_ms":9223372036854775807}`, `null`, "", "{}{}", "{} x", // vectors/following.json has more
 	} {
 		wantError(t, wrong, rules.UnmarshalJSON([]byte(wrong)), priority.ErrInvalid)
 	}
@@ -158,12 +157,12 @@ func TestLog(t *testing.T) {
 		t.Helper()
 		check(t, w.client.XAdd(ctx, &redis.XAddArgs{Stream: logKey, ID: fmt.Sprint(now.Add(-age).UnixMilli()), Values: values}).Err())
 	}
-	for name, change := range map[string]func(){"override": func() { w.set("a}c", 5) }, "policy": func() { w.apply(levels(2)) }} {
+	for name, change := range map[string]func(){"override": func() { w.set("a}c", 5) }, "policies": func() { w.apply(levels(2)) }} {
 		check(t, w.client.FlushAll(ctx).Err())
 		add(control.LogAge+time.Minute, "kind", "reset", "why", "too old")
 		add(control.LogAge-time.Minute, "kind", "reset", "why", "kept", "customer", "acme")
-		unknown := `{"version":7,"changed":2,"rules":{"x":1}}`
-		for i, values := range [][]string{{"a", "b"}, {"kind", "policy", "value", "x"}, {"kind", "policy", "value", unknown}, {"kind", "override", "value", "=x"}, {"kind", "later"}} {
+		unknown := `{"version":7,"changed":2,"policies":{"x":1}}`
+		for i, values := range [][]string{{"a", "b"}, {"kind", "policies", "value", "x"}, {"kind", "policies", "value", unknown}, {"kind", "override", "value", "=x"}, {"kind", "later"}} {
 			add(time.Hour-time.Duration(i)*time.Minute, values...)
 		}
 		change()

@@ -15,14 +15,14 @@ import (
 // the log. It is written as JSON.
 type Backup struct {
 	At        time.Time  // Redis's time
-	Applied   Applied    // Version 0: no rules were ever set
+	Applied   Applied    // Version 0: no policies were ever set
 	Overrides []Override // that have an end
 }
 
 type backupJSON struct {
 	Format    int        `json:"format"`
 	At        time.Time  `json:"at"`
-	Applied   *Applied   `json:"policy,omitempty"`
+	Applied   *Applied   `json:"policies,omitempty"`
 	Overrides []Override `json:"overrides"`
 }
 
@@ -58,14 +58,14 @@ func (b *Backup) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Export returns the fleet's rules and overrides.
+// Export returns the fleet's policies and overrides.
 func (a *Admin) Export(ctx context.Context) (*Backup, error) {
 	now, err := a.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	backup := &Backup{At: now}
-	if backup.Applied, err = a.Rules(ctx); err != nil {
+	if backup.Applied, err = a.Policies(ctx); err != nil {
 		return nil, err
 	}
 	all, err := a.Overrides(ctx)
@@ -79,23 +79,23 @@ func (a *Admin) Export(ctx context.Context) (*Backup, error) {
 
 // Imported is what an Import did.
 type Imported struct {
-	Version   int64 `json:"version"`   // of the rules; 0: not changed
+	Version   int64 `json:"version"`   // of the policies; 0: not changed
 	Overrides int   `json:"overrides"` // overrides that are now in force
 	Over      int   `json:"over"`      // overrides that have since ended
 }
 
-// Import restores a backup, with its authors, reasons and times, if there are neither rules
-// nor overrides; otherwise an error wraps [ErrConflict]. With force it replaces the rules,
+// Import restores a backup, with its authors, reasons and times, if there are neither
+// policies nor overrides; otherwise an error wraps [ErrConflict]. With force it replaces the policies,
 // and the overrides of the backup's customers. The log gets one entry.
 //
-// If Import stops halfway, repeat it with force. Workers follow the imported rules, which
+// If Import stops halfway, repeat it with force. Workers follow the imported policies, which
 // get a version above the backup's.
 func (a *Admin) Import(ctx context.Context, backup *Backup, force bool, change Change) (Imported, error) {
 	var done Imported
 	if err := errors.Join(change.validate(), backup.validate()); err != nil {
 		return done, err
 	}
-	there, err := a.Rules(ctx)
+	applied, err := a.Policies(ctx)
 	if err != nil && !force {
 		return done, err
 	}
@@ -103,15 +103,15 @@ func (a *Admin) Import(ctx context.Context, backup *Backup, force bool, change C
 	if err != nil {
 		return done, err
 	}
-	if !force && (there.Version > 0 || len(overrides) > 0) {
-		return done, fmt.Errorf("%w: rules of version %d, overrides of %d customers", ErrConflict, there.Version, len(overrides))
+	if !force && (applied.Version > 0 || len(overrides) > 0) {
+		return done, fmt.Errorf("%w: policies of version %d, overrides of %d customers", ErrConflict, applied.Version, len(overrides))
 	}
 	if backup.Applied.Version > 0 {
-		replaces := there.Version
+		replaces := applied.Version
 		if force {
 			replaces = AnyVersion
 		}
-		if done.Version, err = a.setRules(ctx, replaces, backup.Applied.Version, backup.Applied, change); err != nil {
+		if done.Version, err = a.setPolicies(ctx, replaces, backup.Applied.Version, backup.Applied, change); err != nil {
 			return done, err
 		}
 	}
@@ -167,8 +167,8 @@ func (b *Backup) validate() error {
 	if applied.Version < 0 || applied.Version > 1e12 {
 		return fmt.Errorf("%w policy: the backup has version %d", priority.ErrInvalid, applied.Version)
 	}
-	if applied.Rules == nil {
+	if applied.Policies == nil {
 		return nil
 	}
-	return applied.Rules.Validate(maxLevels)
+	return applied.Policies.Validate(maxLevels)
 }

@@ -22,19 +22,23 @@ func Example() {
 	defer server.Close()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
-	store, err := control.New(client, &control.Options{Store: priority.RedisOptions{Timeout: 5 * time.Second}})
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: 5 * time.Second, Overrides: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	follower, err := control.Follow(client, store, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
-	defer store.Close(ctx)
+	defer follower.Close(ctx)
 
 	admin, err := control.NewAdmin(client, nil) // as priorityctl does
 	if err != nil {
 		log.Fatal(err)
 	}
 	change := control.Change{By: "mary", Why: "a script that runs wild"}
-	if _, err := admin.SetOverride(ctx, "acme", priority.Override{Earliest: 7}, 8*time.Hour, change); err != nil {
+	if _, err := admin.SetOverride(ctx, "acme", priority.Bounds{Earliest: 7}, 8*time.Hour, change); err != nil {
 		log.Fatal(err)
 	}
 	for _, customer := range []string{"acme", "globex"} {

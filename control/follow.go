@@ -1,77 +1,139 @@
+// Package control lets operators change a running fleet's levels without a deployment: the
+// policies, and temporarily the levels of single customers.
+//
+// An override is a key beside the customer's numbers, which each decision reads. The policies
+// for all customers are in one key, which all workers follow.
+//
+// A worker calls [Follow] with its store, as fleet.Join does. An operator's program uses an
+// [Admin], as priorityctl does.
 package control
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/keys"
+	"github.com/docpriority/priority/internal/script"
+	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/lua"
 )
 
-// readTimeout is how long one reading of the rules may take.
-const readTimeout = 2 * time.Second
+var (
+	// ErrLost: Redis has no policies, or older ones than the Follower has read, as after a
+	// restart without its data or a failover to a replica that lagged. The policies that are
+	// followed stay in force until operators apply, import or withdraw policies.
+	ErrLost = errors.New("control: Redis lost what operators set")
 
-// Status is what a [Store] knows about the rules.
-type Status struct {
-	// Version is the version of the rules that are followed, or of their withdrawal; 0: no
-	// rules were ever set, and the worker's own options apply.
-	Version int64
+	// ErrCorrupt: the key named in the message holds something that this module does not
+	// write.
+	ErrCorrupt = errors.New("control: corrupt")
 
-	// Rules are the rules that are followed; nil: the worker's own options apply.
-	Rules *Rules
+	// ErrNewer: a later version of this module wrote what the message names.
+	ErrNewer = errors.New("control: written by a later version of the module")
+)
 
-	// ReadAt is when Redis last answered, by this process's clock. Zero: it never has.
-	ReadAt time.Time
+// Options configures a [Follower]. The zero value works.
+type Options struct {
+	// Interval is how often to check for changed policies, with one short command. At least 10
+	// ms, at most a minute. Default: 500 ms, so that a change is followed within a second.
+	Interval time.Duration
 
-	// Err says why the last reading failed, or why its rules are not used; else nil. It
-	// wraps [ErrLost], [ErrCorrupt], [ErrNewer], [priority.ErrInvalid], or the reason why
-	// Redis did not answer.
-	Err error
+	// OnChange is called when the Follower starts to follow other policies, and when the
+	// reason in Status.Code changes or goes away. It must return soon. Calls do not overlap.
+	// Default: none.
+	OnChange func(Status)
 }
 
-// known is what a Store knows. It is immutable.
+const (
+	defaultInterval  = 500 * time.Millisecond
+	shortestInterval = 10 * time.Millisecond
+	longestInterval  = time.Minute
+
+	// readTimeout is how long one reading of the policies may take.
+	readTimeout = 500 * time.Millisecond
+)
+
+// Follower makes a RedisStore decide by the policies that operators have set. It checks for
+// changes every Interval, in the background, and no call of the store waits for that. A change
+// never loses or doubles a document, because counts do not depend on policies.
+//
+// Until the policies have been read once, and if operators never set any, the store's own
+// options apply. While the policies cannot be read or used, or if Redis lost them, the known
+// ones apply; see Status. Policies with more levels than the store's Last are not used, as a
+// queue is declared with that many.
+//
+// It is safe for concurrent use. Close it before the store's client.
+type Follower struct {
+	store    *priority.RedisStore
+	runner   *script.Runner
+	key      string
+	interval time.Duration
+	onChange func(Status)
+
+	known atomic.Pointer[known]
+	ask   chan chan error // follow answers when it has read the policies
+	live  context.Context // ends with Close
+	stop  context.CancelFunc
+	ended chan struct{} // closed when reading has stopped
+}
+
+// known is what a Follower knows. It is immutable.
 type known struct {
-	followed item   // version 0: rules were never set
-	text     string // of followed
-	newest   item   // that was read, usable or not
-	head     string // beginning of the key's text, which lua/follow.lua compares
-	refused  error  // why the rules that were read are not used
-	readAt   time.Time
-	err      error // Status.Err
+	Status
+	followed stored // version 0: none were ever set
+	text     string // what the key held when followed was read
+	newest   stored // the newest that was ever read, usable or not
+	head     string // the beginning of the key's text, which lua/follow.lua compares
+	refused  error  // why the policies that were read are not followed
 }
 
-// Status returns what the Store knows about the rules. It sends nothing.
-func (s *Store) Status() Status { return s.current.Load().status() }
-
-func (k *known) status() Status {
-	return Status{Version: k.followed.Version, Rules: k.followed.Rules, ReadAt: k.readAt, Err: k.err}
+// Follow begins to follow, for a store on the client. The store reads overrides itself, if its
+// options say so. Nil opts are the defaults. An error wraps [priority.ErrInvalid].
+func Follow(client priority.RedisClient, store *priority.RedisStore, opts *Options) (*Follower, error) {
+	if typednil.Is(client) || store == nil {
+		return nil, fmt.Errorf("%w option: the client or the store is nil", priority.ErrInvalid)
+	}
+	if opts == nil {
+		opts = &Options{}
+	}
+	f := &Follower{
+		store: store, runner: script.NewRunner(client), key: keys.Prefix(store.Prefix()).Policies(),
+		interval: cmp.Or(opts.Interval, defaultInterval), onChange: opts.OnChange,
+		ask: make(chan chan error), ended: make(chan struct{}),
+	}
+	if f.interval < shortestInterval || f.interval > longestInterval {
+		return nil, fmt.Errorf("%w option: Interval %v is not from %v to %v", priority.ErrInvalid, opts.Interval, shortestInterval, longestInterval)
+	}
+	f.live, f.stop = context.WithCancel(context.Background())
+	f.known.Store(&known{Status: Status{Following: Following{Own: true}}})
+	go f.run()
+	return f, nil
 }
 
-// follow reads the rules when Refresh asks for it and every interval, give or take a tenth,
+// Status returns what the Follower knows. It sends nothing.
+func (f *Follower) Status() Status { return f.known.Load().Status }
+
+// run reads the policies when Refresh asks for it and every interval, give or take a tenth,
 // so that the processes of a fleet do not all ask at once.
-func (s *Store) follow() {
-	defer close(s.ended)
-	for due := time.Duration(0); ; due = s.interval*9/10 + rand.N(s.interval/5+1) {
+func (f *Follower) run() {
+	defer close(f.ended)
+	for due := time.Duration(0); ; due = f.interval*9/10 + rand.N(f.interval/5+1) {
 		var answer chan error
 		select {
 		case <-time.After(due):
-		case answer = <-s.ask:
-		case <-s.live.Done():
+		case answer = <-f.ask:
+		case <-f.live.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(s.live, readTimeout)
-		text, changed, err := s.read(ctx)
-		cancel()
-		if s.live.Err() == nil { // else that is why it failed
-			err = s.take(text, changed, err)
+		text, changed, err := f.read()
+		if f.live.Err() == nil { // else that is why it failed
+			err = f.take(text, changed, err)
 		}
 		if answer != nil {
 			answer <- err
@@ -79,127 +141,110 @@ func (s *Store) follow() {
 	}
 }
 
-// Refresh reads the rules now, as before a worker's first document, unless ctx ends
+// Refresh reads the policies now, as before a worker's first document, unless ctx ends
 // first. It returns Status.Err.
-func (s *Store) Refresh(ctx context.Context) error {
-	s.now()
+func (f *Follower) Refresh(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
-	case s.ask <- answer:
+	case f.ask <- answer:
 	case <-ctx.Done():
-		return fmt.Errorf("control: the rules were not read: %w", ctx.Err())
-	case <-s.live.Done():
-		return errors.New("control: the store is closed")
+		return fmt.Errorf("control: the policies were not read: %w", ctx.Err())
+	case <-f.live.Done():
+		return errors.New("control: the follower is closed")
 	}
 	select {
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("control: the rules were not read: %w", ctx.Err())
+		return fmt.Errorf("control: the policies were not read: %w", ctx.Err())
 	}
 }
 
-var followDigest = func() string {
-	sum := sha1.Sum([]byte(lua.Follow))
-	return hex.EncodeToString(sum[:])
-}()
-
-// reading is not retried by go-redis: the next reading is soon, and failures show sooner.
-type reading struct{ *redis.SliceCmd }
-
-func (reading) NoRetry() bool { return true }
-
-// read returns the content of the rules' key, unless the Store knows it already.
-func (s *Store) read(ctx context.Context) (text string, changed bool, err error) {
-	run := func(command, script string) (*redis.SliceCmd, error) {
-		cmd := redis.NewSliceCmd(ctx, command, script, 1, s.rulesKey, s.current.Load().head)
-		_ = s.client.Process(ctx, reading{cmd})
-		return cmd, cmd.Err() // a deferred AutoPipeliner waits only here
+// Close stops following changes, and gives up waiting when ctx ends. The store goes on with the
+// known policies. Close may be called again.
+func (f *Follower) Close(ctx context.Context) error {
+	f.stop()
+	select {
+	case <-f.ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("control: the policies are being read: %w", ctx.Err())
 	}
-	cmd, err := run("evalsha", followDigest)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		cmd, err = run("eval", lua.Follow)
-	}
-	switch reply := cmd.Val(); {
-	case err != nil && strings.Contains(err.Error(), "CORRUPT "):
-		return "", false, fmt.Errorf("%w: %q: %w", ErrCorrupt, s.rulesKey, err)
-	case err != nil:
-		return "", false, fmt.Errorf("control: cannot read %q: %w", s.rulesKey, err)
-	case len(reply) == 1:
+}
+
+var followScript = script.New(lua.Follow)
+
+// read returns the content of the policies' key, unless it is known already.
+func (f *Follower) read() (text string, changed bool, err error) {
+	d := script.Begin(f.live, readTimeout)
+	defer d.End()
+	reply, failure := f.runner.Run(&d, &script.Call{
+		Script: followScript, Key: f.key, Args: []any{f.known.Load().head}, ReadOnly: true,
+	})
+	switch {
+	case failure != nil && failure.Outcome == script.Corrupt:
+		return "", false, refusal{Corrupt, "", fmt.Errorf("%w: %q: %w", ErrCorrupt, f.key, failure.Err)}
+	case failure != nil:
+		return "", false, fmt.Errorf("control: cannot read %q: %w", f.key, failure.Err)
+	case len(reply.Values) == 1:
 		return "", false, nil
-	case len(reply) == 2:
-		if text, ok := reply[1].(string); ok {
+	case len(reply.Values) == 2:
+		if text, ok := reply.Values[1].(string); ok {
 			return text, true, nil
 		}
 	}
-	return "", false, fmt.Errorf("%w: %q: unexpected reply", ErrCorrupt, s.rulesKey)
+	return "", false, refusal{Corrupt, "", fmt.Errorf("%w: %q: unexpected reply", ErrCorrupt, f.key)}
 }
 
 // take updates what is known from a reading.
-func (s *Store) take(text string, changed bool, err error) error {
-	before := s.current.Load()
-	now := *before
+func (f *Follower) take(text string, changed bool, err error) error {
+	before := f.known.Load()
+	next := *before
 	if err == nil {
-		now.readAt = time.Now()
+		next.ReadAt = time.Now()
 		if changed {
-			now.head = headOf(text)
-			now.refused = s.use(&now, text)
+			next.head = headOf(text)
+			next.refused = f.use(&next, text)
 		}
-		err = now.refused
+		err = next.refused
 	}
-	now.err = err
-	s.current.Store(&now)
-	if s.onChange != nil && (now.text != before.text || reason(now.err) != reason(before.err)) {
-		s.onChange(now.status())
+	next.note(err)
+	f.known.Store(&next)
+	if f.onChange != nil && (next.text != before.text || next.Following != before.Following) {
+		f.onChange(next.Status)
 	}
-	return now.err
+	return next.Err
 }
 
-// use follows the rules that were read, or returns why not.
-func (s *Store) use(now *known, text string) error {
-	if text == now.text && now.newest.is(now.followed) {
+// use follows the policies that were read, or returns why not.
+func (f *Follower) use(next *known, text string) error {
+	if text == next.text && next.newest.isSame(next.followed) {
 		return nil
 	}
 	if text == "" {
-		return fmt.Errorf("%w: version %d was known, none is there", ErrLost, now.newest.Version)
+		return lost(next.newest.Version, "none")
 	}
-	read, err := parse(s.rulesKey, text)
+	read, err := parse(f.key, text)
 	if err != nil {
 		return err
 	}
-	if !read.newer(now.newest) && !read.is(now.newest) {
-		return fmt.Errorf("%w: version %d was known, %d is there", ErrLost, now.newest.Version, read.Version)
+	if !read.isAfter(next.newest) && !read.isSame(next.newest) {
+		return lost(next.newest.Version, fmt.Sprint(read.Version))
 	}
-	now.newest = read
-	follow := Rules{s.options.Policy, s.options.Tiers}
-	if read.invalid != nil {
-		return fmt.Errorf("version %d of the rules: %w", read.Version, read.invalid)
-	}
-	if read.Rules != nil {
-		follow = *read.Rules
-	}
-	if err = follow.Validate(s.own.Last()); err == nil {
-		err = s.own.Follow(follow.Policy, follow.Tiers)
+	next.newest = read
+	err = read.invalid
+	if err == nil {
+		err = f.store.Follow(read.Policies)
 	}
 	if err != nil {
-		return fmt.Errorf("version %d of the rules: %w", read.Version, err)
+		return invalid(read.Version, err)
 	}
-	now.followed, now.text = read, text
+	next.followed, next.text, next.Policies = read, text, read.Policies
+	next.Version, next.Own = read.Version, read.Policies == nil
 	return nil
 }
 
-// reason returns the cause in an error, without details that vary, such as a connection's
-// port.
-func reason(err error) string {
-	var reply redis.Error
-	switch {
-	case err == nil:
-		return ""
-	case errors.Is(err, ErrLost), errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewer), errors.Is(err, priority.ErrInvalid):
-		return err.Error()
-	case errors.As(err, &reply):
-		code, _, _ := strings.Cut(reply.Error(), " ")
-		return code
-	}
-	return "no answer"
+func lost(known int64, found string) error {
+	detail := fmt.Sprintf("version %d was known, %s is there", known, found)
+	return refusal{Lost, detail, fmt.Errorf("%w: %s", ErrLost, detail)}
 }

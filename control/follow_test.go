@@ -23,41 +23,52 @@ import (
 )
 
 const (
-	rulesKey     = "priority:{control}:rules"
+	policiesKey  = "priority:{control}:policies"
 	overridesKey = "priority:{control}:overrides"
 	logKey       = "priority:{control}:log"
 )
 
-// world is a Redis with an operator and a worker, which reads the rules on Refresh.
+// world is a Redis with an operator and a worker, which reads the policies on Refresh.
 type world struct {
 	t      *testing.T
 	server *redistest.Server
 	client *redis.Client
 	admin  *control.Admin
-	store  *control.Store
+	store  *worker
+}
+
+// worker is a store that follows.
+type worker struct {
+	*priority.RedisStore
+	*control.Follower
 }
 
 func start(t *testing.T) *world {
 	server := redistest.Start(t)
 	w := &world{t: t, server: server, client: server.Client()}
-	w.admin, w.store = newAdmin(t, w.client), newStore(t, w.client, control.Options{})
+	w.admin, w.store = newAdmin(t, w.client), newWorker(t, w.client, nil, control.Options{})
 	return w
 }
 
-func newAdmin(t *testing.T, client priority.RedisClient) *control.Admin {
+func newAdmin(t *testing.T, client redis.UniversalClient) *control.Admin {
 	t.Helper()
 	return must(control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute}))(t)
 }
 
-// newStore makes a patient store, which is closed with the test. It reads the rules every
+// newWorker makes a patient worker, which is closed with the test. It reads the policies every
 // minute, unless opts say otherwise.
-func newStore(t *testing.T, client priority.RedisClient, opts control.Options) *control.Store {
+func newWorker(t *testing.T, client priority.RedisClient, options *priority.RedisOptions, opts control.Options) *worker {
 	t.Helper()
-	opts.Store.Timeout = time.Minute
+	if options == nil {
+		options = new(priority.RedisOptions)
+	}
+	options.Timeout, options.Overrides = time.Minute, true
 	if opts.Interval == 0 {
 		opts.Interval = time.Minute
 	}
-	store := must(control.New(client, &opts))(t)
+	own := must(priority.NewRedisStore(client, options))(t)
+	store := &worker{own, must(control.Follow(client, own, &opts))(t)}
+	_ = store.Refresh(t.Context()) // the first reading is over
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	t.Cleanup(func() { _ = store.Close(ended) })
@@ -76,9 +87,9 @@ func (w *world) set(customer string, level priority.Level) {
 }
 
 // apply sets rules in place of any.
-func (w *world) apply(rules control.Rules) {
+func (w *world) apply(policies priority.Policies) {
 	w.t.Helper()
-	must(w.admin.Apply(w.t.Context(), control.AnyVersion, rules, mary))(w.t)
+	must(w.admin.Apply(w.t.Context(), control.AnyVersion, policies, mary))(w.t)
 }
 
 // tick waits until rules that are set are later ones, as Redis's clock has another millisecond.
@@ -146,17 +157,17 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 var mary, errAny = control.Change{By: "mary", Why: "a <test>"}, errors.New("any error")
 
 // pinned is the override to one level.
-func pinned(level priority.Level) priority.Override {
-	return priority.Override{Earliest: level, Latest: level}
+func pinned(level priority.Level) priority.Bounds {
+	return priority.Bounds{Earliest: level, Latest: level}
 }
 
-// levels are rules by count with so many levels.
-func levels(n int) control.Rules {
+// levels are policies by count with so many levels.
+func levels(n int) priority.Policies {
 	policy := priority.Policy{Thresholds: []int64{}, Loads: []float64{}}
 	for i := range n - 1 {
 		policy.Thresholds = append(policy.Thresholds, int64(-i))
 	}
-	return control.Rules{Policy: policy}
+	return priority.Policies{Policy: policy}
 }
 
 // wantLevels fails the test unless a store goes by so many levels by count.
@@ -215,42 +226,35 @@ func (c *changes) want(t *testing.T, what string, version int64, kind error) {
 	c.all = nil
 }
 
-func TestStore_Follows(t *testing.T) {
+func TestFollow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v, ctx := virtualredis.Start(t), t.Context()
-		var asked atomic.Int64 // for rules
-		var last atomic.Pointer[interface{ Val() []any }]
+		var asked atomic.Int64 // for policies
 		v.Sent = func(cmds []redis.Cmder) {
-			if cmd, ok := cmds[0].(interface{ Val() []any }); ok && virtualredis.KeyOf(cmds[0]) == rulesKey {
+			if virtualredis.KeyOf(cmds[0]) == policiesKey {
 				asked.Add(1)
-				last.Store(&cmd)
 			}
 		}
 		admin := newAdmin(t, v.Client(nil))
 		own := priority.RedisOptions{Tiers: map[string]priority.Policy{"gold": levels(7).Policy}, TierOf: func(string) string { return "gold" }}
-		store := newStore(t, v.Client(v.Faults), control.Options{Store: own, Interval: 500 * time.Millisecond})
-		time.Sleep(time.Minute)
-		if asked.Load() > 0 {
-			t.Error("it asks before the first call")
-		}
-		must(store.Next(ctx, "acme"))(t)
+		store := newWorker(t, v.Client(v.Faults), &own, control.Options{Interval: 500 * time.Millisecond})
 		must(admin.Apply(ctx, 0, levels(3), mary))(t)
-		time.Sleep(control.FollowedWithin)
+		time.Sleep(time.Second)
 		wantLevels(t, "applied", store, 3)
 		asked.Store(0)
 		time.Sleep(100 * time.Second)
 		synctest.Wait()
-		if n := asked.Load(); n < 180 || n > 225 || len((*last.Load()).Val()) != 1 {
-			t.Errorf("in 200 intervals it asks %d times, and the last reply has %d parts", n, len((*last.Load()).Val()))
+		if n := asked.Load(); n < 180 || n > 225 {
+			t.Errorf("in 200 intervals it asks %d times", n)
 		}
-		v.SetAhead(-time.Hour) // a failover to another clock
+		v.Pass(-time.Hour) // a failover to another clock
 		must(admin.Apply(ctx, 1, levels(2), mary))(t)
-		time.Sleep(control.FollowedWithin)
+		time.Sleep(time.Second)
 		wantLevels(t, "applied an hour earlier", store, 2)
 		must(admin.Withdraw(ctx, 2, mary))(t)
-		time.Sleep(control.FollowedWithin)
+		time.Sleep(time.Second)
 		wantLevels(t, "withdrawn", store, 7)
-		if status := store.Status(); status.Version != 3 || status.Rules != nil || status.Err != nil || status.ReadAt.IsZero() {
+		if status := store.Status(); status.Version != 3 || status.Policies != nil || status.Err != nil || status.ReadAt.IsZero() {
 			t.Errorf("%+v", status)
 		}
 		check(t, store.Close(ctx))
@@ -262,34 +266,33 @@ func TestStore_Follows(t *testing.T) {
 			t.Error("it asks after Close")
 		}
 		check(t, store.Close(ctx))
-		check(t, newStore(t, v.Client(nil), control.Options{}).Close(ctx)) // before any call
 	})
 }
 
-// While the rules cannot be read, the last ones hold, and no call waits.
-func TestStore_RulesCannotBeRead(t *testing.T) {
+// While the policies cannot be read, the last ones hold, and no call waits.
+func TestFollow_PoliciesCannotBeRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v, said, ctx := virtualredis.Start(t), new(changes), t.Context()
 		admin, hangs := newAdmin(t, v.Client(nil)), prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour}
 		v.Faults.Fail(hangs)
-		store := newStore(t, v.Client(v.Faults), control.Options{Interval: 500 * time.Millisecond, OnChange: said.note})
+		store := newWorker(t, v.Client(v.Faults), nil, control.Options{Interval: 500 * time.Millisecond, OnChange: said.note})
 		must(store.Next(ctx, "acme"))(t)
 		must(admin.Apply(ctx, 0, levels(3), mary))(t)
 		time.Sleep(10 * time.Second)
 		said.want(t, "at first", 0, errAny)
 		wantLevels(t, "at first", store, 9)
 		v.Faults.Heal()
-		time.Sleep(control.FollowedWithin)
+		time.Sleep(time.Second)
 		said.want(t, "read", 1, nil)
 		must(admin.Apply(ctx, 1, levels(4), mary))(t)
-		time.Sleep(control.FollowedWithin)
+		time.Sleep(time.Second)
 		said.want(t, "changed", 2, nil)
 		v.Faults.Fail(hangs)
 		must(admin.Apply(ctx, 2, levels(2), mary))(t)
 		for range 10 {
 			began := time.Now()
 			must(store.NextEach(ctx, []string{"acme", "bolt"}))(t)
-			must(store.Submit(ctx, "acme", "a", 0))(t)
+			must(store.Submit(ctx, "acme", priority.Document{ID: "a"}))(t)
 			must(store.Done(ctx, "acme", "a", 0))(t)
 			if took := time.Since(began); took > 0 {
 				t.Errorf("calls took %v", took)
@@ -301,29 +304,29 @@ func TestStore_RulesCannotBeRead(t *testing.T) {
 			t.Errorf("%+v", store.Status())
 		}
 		v.Faults.Heal()
-		time.Sleep(control.FollowedWithin)
+		time.Sleep(time.Second)
 		said.want(t, "back", 3, nil)
 	})
 }
 
-// Rules that a worker cannot use, or that Redis lost, leave those it follows in force. The error
-// says why; vectors/rules.json has what else the key may hold.
-func TestStore_CannotUse(t *testing.T) {
+// Policies that a worker cannot use, or that Redis lost, leave those it follows in force. The error
+// says why; vectors/following.json has what else the key may hold.
+func TestFollow_CannotUse(t *testing.T) {
 	t.Parallel()
 	w, said, ctx := start(t), new(changes), t.Context()
-	store := newStore(t, w.client, control.Options{Store: priority.RedisOptions{Policy: levels(3).Policy}, OnChange: said.note})
+	store := newWorker(t, w.client, &priority.RedisOptions{Policy: levels(3).Policy}, control.Options{OnChange: said.note})
 	w.apply(levels(2))
 	check(t, store.Refresh(ctx))
 	said.all = nil
-	w.apply(control.Rules{})
+	w.apply(priority.Policies{})
 	for range 3 {
 		err := store.Refresh(ctx)
-		if wantError(t, "nine levels", err, priority.ErrInvalid); !strings.Contains(fmt.Sprint(err), "its queue has 3 levels, the rules 9") {
+		if wantError(t, "nine levels", err, priority.ErrInvalid); !strings.Contains(fmt.Sprint(err), "its queue has 3 levels, the policies 9") {
 			t.Errorf("nine levels: %v", err)
 		}
 	}
 	said.want(t, "nine levels", 1, priority.ErrInvalid)
-	check(t, w.client.Del(ctx, rulesKey).Err())
+	check(t, w.client.Del(ctx, policiesKey).Err())
 	for range 3 {
 		err := store.Refresh(ctx)
 		if wantError(t, "lost", err, control.ErrLost); !strings.Contains(fmt.Sprint(err), "version 2 was known, none is there") {
@@ -336,9 +339,9 @@ func TestStore_CannotUse(t *testing.T) {
 		text string
 		kind error
 	}{{`{"format":2,"version":7}`, control.ErrNewer}, {"junk", control.ErrCorrupt}} {
-		check(t, w.client.Set(ctx, rulesKey, test.text, 0).Err())
+		check(t, w.client.Set(ctx, policiesKey, test.text, 0).Err())
 		wantError(t, test.text, store.Refresh(ctx), test.kind)
-		wantError(t, test.text, errOf(w.admin.Rules(ctx)), test.kind)
+		wantError(t, test.text, errOf(w.admin.Policies(ctx)), test.kind)
 	}
 	wantLevels(t, "junk", store, 2)
 	w.apply(levels(1)) // in place of junk

@@ -21,7 +21,7 @@ type Entry struct {
 	By  string    `json:"by"`
 	Why string    `json:"why"`
 
-	// Kind says what was changed: "policy", "override", "reset" (a customer's numbers
+	// Kind says what was changed: "policies", "override", "reset" (a customer's numbers
 	// were reset), "forget" (a customer was forgotten; the entry does not say who), or
 	// "import"; "corrupt": the entry cannot be read.
 	Kind string `json:"kind"`
@@ -29,13 +29,13 @@ type Entry struct {
 	// Customer is the customer of an override or a reset, else empty.
 	Customer string `json:"customer,omitempty"`
 
-	// Applied are the rules that were set or withdrawn, for the kind "policy"; else nil.
+	// Applied are the policies that were set or withdrawn, for the kind "policies"; else nil.
 	Applied *Applied `json:"applied,omitempty"`
 
-	// Override has the bounds that were set, and Until is when they end; the zero
-	// Override: it was ended.
-	Override priority.Override `json:"override,omitzero"`
-	Until    time.Time         `json:"until,omitzero"`
+	// Bounds are those of the override that was set, and Until is when it ends; zero: it was
+	// ended.
+	Bounds priority.Bounds `json:"override,omitzero"`
+	Until  time.Time       `json:"until,omitzero"`
 }
 
 // Log returns up to most changes, newest first, starting at the entry with the id from;
@@ -55,20 +55,18 @@ func (a *Admin) Log(ctx context.Context, from string, most int) ([]Entry, error)
 	return entries, nil
 }
 
-// logPage is how many entries one command reads: rules may be long.
+// logPage is how many entries one command reads: policies may be long.
 const logPage = 100
 
 func (a *Admin) logPage(ctx context.Context, from string, most int) ([]Entry, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	cmd := redis.NewXMessageSliceCmd(ctx, "xrevrange", a.keys.log, from, "-", "count", most)
-	_ = a.client.Process(ctx, cmd)
-	messages, err := cmd.Result()
+	messages, err := a.client.XRevRangeN(ctx, a.keys.Log(), from, "-", int64(most)).Result()
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("control: cannot read %q: %w", a.keys.log, err)
+		return nil, fmt.Errorf("control: cannot read %q: %w", a.keys.Log(), err)
 	}
 	entries := make([]Entry, len(messages))
 	for i, message := range messages {
@@ -77,7 +75,7 @@ func (a *Admin) logPage(ctx context.Context, from string, most int) ([]Entry, er
 	return entries, nil
 }
 
-// History returns the fleet's current and earlier rules, as far as the log has them, newest
+// History returns the fleet's current and earlier policies, as far as the log has them, newest
 // first.
 func (a *Admin) History(ctx context.Context) ([]Applied, error) {
 	entries, err := a.Log(ctx, "", logEntries)
@@ -98,14 +96,14 @@ func entryOf(message redis.XMessage) Entry {
 	e := Entry{ID: message.ID, At: time.UnixMilli(at), By: field("by"), Why: field("why"), Kind: field("kind"), Customer: field("customer")}
 	var err error
 	switch e.Kind {
-	case "policy":
-		var read item
+	case "policies":
+		var read stored
 		read, err = parse("the log", field("value"))
 		err = errors.Join(err, read.invalid)
 		e.Applied = &read.Applied
 	case "override":
 		if value := field("value"); value != "" {
-			err = e.Override.UnmarshalText([]byte(value))
+			err = e.Bounds.UnmarshalText([]byte(value))
 			until, _ := strconv.ParseInt(field("until"), 10, 64)
 			e.Until = timeOf(until)
 		}
@@ -126,21 +124,19 @@ func (a *Admin) note(ctx context.Context, now time.Time, change Change, kind str
 		now, err = a.now(ctx)
 	}
 	if err == nil {
-		add := []any{"xadd", a.keys.log, "maxlen", "~", logEntries, "*", "kind", kind, "by", change.By, "why", change.Why}
-		for _, field := range fields {
-			add = append(add, field)
-		}
-		pipe := a.client.Pipeline()
-		_ = pipe.Process(ctx, redis.NewStringCmd(ctx, add...))
-		_ = pipe.Process(ctx, redis.NewIntCmd(ctx, "xtrim", a.keys.log, "minid", "=", now.Add(-LogAge).UnixMilli()))
-		_ = pipe.Process(ctx, redis.NewBoolCmd(ctx, "pexpire", a.keys.log, LogAge.Milliseconds()))
-		_, err = pipe.Exec(ctx)
+		key, values := a.keys.Log(), append([]string{"kind", kind, "by", change.By, "why", change.Why}, fields...)
+		_, err = a.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			pipe.XAdd(ctx, &redis.XAddArgs{Stream: key, MaxLen: logEntries, Approx: true, Values: values})
+			pipe.XTrimMinID(ctx, key, stamp(now.Add(-LogAge)))
+			pipe.PExpire(ctx, key, LogAge)
+			return nil
+		})
 	}
 	switch {
 	case err == nil:
 		return nil
-	case kind == "reset", kind == "import": // these are logged beforehand
-		return fmt.Errorf("control: writing to the log %q failed: %w", a.keys.log, err)
+	case kind == "import": // it is logged beforehand
+		return fmt.Errorf("control: writing to the log %q failed: %w", a.keys.Log(), err)
 	}
-	return fmt.Errorf("control: it is done, but writing to the log %q failed: %w", a.keys.log, err)
+	return fmt.Errorf("%w: writing to %q failed: %w", ErrNotLogged, a.keys.Log(), err)
 }

@@ -23,7 +23,7 @@ type model struct {
 	log       []string // the newest first
 	backup    *control.Backup
 
-	change, read int // the number of the last change of the rules, and of the last that the worker has read
+	change, read int // the number of the last change of the policies, and of the last that the worker has read
 	followed     control.Applied
 }
 
@@ -47,7 +47,7 @@ func (m *model) set(rules control.Applied, above int64, change control.Change) {
 	rules.Version, rules.At = max(m.rules.Version, above)+1, time.Time{}
 	m.rules = rules
 	m.change++
-	m.note(change, control.Entry{Kind: "policy", Applied: &rules})
+	m.note(change, control.Entry{Kind: "policies", Applied: &rules})
 }
 
 // step does something random to both. It returns what, its error, and the one that it should have.
@@ -57,14 +57,14 @@ func (m *model) step() (what string, err, want error) {
 	forget := func() { delete(m.overrides, customer) }
 	switch m.IntN(12) {
 	case 0, 1, 2:
-		bounds, hours := []priority.Override{pinned(5), {Earliest: 7}, {Latest: 2}}[m.IntN(3)], time.Duration(1+m.IntN(700))*time.Hour
+		bounds, hours := []priority.Bounds{pinned(5), {Earliest: 7}, {Latest: 2}}[m.IntN(3)], time.Duration(1+m.IntN(700))*time.Hour
 		m.tick() // of the same millisecond and text it would be the same call, repeated
 		replaced, err := m.admin.SetOverride(ctx, customer, bounds, hours, change)
 		if (replaced != nil) != there || there && lasting(*replaced).By != held.By {
 			m.t.Errorf("it replaced %+v, not %+v", replaced, held)
 		}
 		m.overrides[customer] = control.Override{Customer: customer, Bounds: bounds, By: change.By, Why: change.Why, Until: time.Time{}.Add(hours)}
-		m.note(change, control.Entry{Kind: "override", Customer: customer, Override: bounds})
+		m.note(change, control.Entry{Kind: "override", Customer: customer, Bounds: bounds})
 		return "set " + customer, err, nil
 	case 3:
 		ended, err := m.admin.EndOverride(ctx, customer, change)
@@ -85,7 +85,7 @@ func (m *model) step() (what string, err, want error) {
 		if m.IntN(3) > 0 {
 			rules := levels(1 + m.IntN(9))
 			rules.Tiers = map[string]priority.Policy{"gold": levels(1).Policy}
-			applied.Rules = &rules
+			applied.Policies = &rules
 			err = errOf(m.admin.Apply(ctx, replaces, rules, change))
 		} else {
 			_, err = m.admin.Withdraw(ctx, replaces, change)
@@ -120,7 +120,7 @@ func (m *model) step() (what string, err, want error) {
 		return "forget " + customer, err, nil
 	case 10:
 		m.note(change, control.Entry{Kind: "reset", Customer: customer})
-		return "reset " + customer, m.admin.NoteReset(ctx, customer, change), nil
+		return "reset " + customer, m.admin.Reset(ctx, customer, change), nil
 	}
 	m.tick()
 	m.rules, m.overrides, m.log = control.Applied{}, make(map[string]control.Override), nil
@@ -130,7 +130,7 @@ func (m *model) step() (what string, err, want error) {
 // compare compares what Redis holds, and what the worker follows.
 func (m *model) compare() {
 	ctx := m.t.Context()
-	rules, all, log := must(m.admin.Rules(ctx))(m.t), make(map[string]control.Override), []string(nil)
+	rules, all, log := must(m.admin.Policies(ctx))(m.t), make(map[string]control.Override), []string(nil)
 	for _, o := range must(m.admin.Overrides(ctx))(m.t) {
 		all[o.Customer] = lasting(o)
 	}
@@ -144,7 +144,7 @@ func (m *model) compare() {
 		m.t.Errorf("Redis has\n%s\n%+v\n%s, not\n%s\n%+v\n%s", jsonOf(rules), all, log, jsonOf(m.rules), m.overrides, m.log)
 	}
 	for _, customer := range customers {
-		got, want := must(m.store.Peek(ctx, customer))(m.t).Override, m.overrides[customer].Bounds
+		got, want := must(m.store.Peek(ctx, customer))(m.t).Bounds, m.overrides[customer].Bounds
 		if got.Level(1, 9) != want.Level(1, 9) || got.Level(9, 9) != want.Level(9, 9) {
 			m.t.Errorf("Peek(%q) has %+v, not %+v", customer, got, want)
 		}
@@ -159,7 +159,7 @@ func (m *model) compare() {
 		lost = control.ErrLost
 	}
 	err, status := m.store.Refresh(ctx), m.store.Status()
-	if !errors.Is(err, lost) || status.Version != m.followed.Version || jsonOf(status.Rules) != jsonOf(m.followed.Rules) {
+	if !errors.Is(err, lost) || status.Version != m.followed.Version || jsonOf(status.Policies) != jsonOf(m.followed.Policies) {
 		m.t.Errorf("Refresh = %v, not %v, and %+v is followed, not %s", err, lost, status, jsonOf(m.followed))
 	}
 }
@@ -170,7 +170,7 @@ func TestAdmin_Model(t *testing.T) {
 	w := start(t)
 	for seed := range uint64(60) {
 		check(t, w.client.FlushAll(t.Context()).Err())
-		w.store = newStore(t, w.client, control.Options{})
+		w.store = newWorker(t, w.client, nil, control.Options{})
 		check(t, w.store.Refresh(t.Context()))
 		m := &model{world: w, Rand: rand.New(rand.NewPCG(seed, 1)), overrides: make(map[string]control.Override)}
 		var steps []string

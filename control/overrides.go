@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/check"
+	"github.com/docpriority/priority/internal/customer"
 )
 
 // MaxOverride is the longest time that an override may last.
@@ -24,7 +24,7 @@ const MaxOverride = 30 * 24 * time.Hour
 // Override is a customer's override, as the customer's key holds it.
 type Override struct {
 	Customer string
-	Bounds   priority.Override
+	Bounds   priority.Bounds
 	By, Why  string    // who set it, and why; empty: it is not known
 	At       time.Time // when it was set, by Redis's clock; zero: it is not known
 	Until    time.Time // when it ends; zero: it does not
@@ -39,7 +39,7 @@ type note struct {
 
 // SetOverride sets a customer's override, starting now, for 1 ms to [MaxOverride]. It
 // replaces and returns any earlier one; nil: there was none.
-func (a *Admin) SetOverride(ctx context.Context, customer string, bounds priority.Override, lasts time.Duration, change Change) (replaced *Override, err error) {
+func (a *Admin) SetOverride(ctx context.Context, customer string, bounds priority.Bounds, lasts time.Duration, change Change) (replaced *Override, err error) {
 	if lasts < time.Millisecond || lasts > MaxOverride {
 		return nil, fmt.Errorf("%w option: an override for %v, not for 1ms to %v", priority.ErrInvalid, lasts, MaxOverride)
 	}
@@ -71,15 +71,16 @@ func (o Override) validate() error {
 
 // set lists an override and puts it in force. It returns the previous one.
 func (a *Admin) set(ctx context.Context, o Override, now time.Time) (replaced *Override, err error) {
-	pipe := a.client.Pipeline()
-	_ = pipe.Process(ctx, redis.NewIntCmd(ctx, "zremrangebyscore", a.keys.overrides, "-inf", now.UnixMilli()))
-	list := func() *redis.IntCmd { // of two concurrent ones, it keeps the later end
-		return redis.NewIntCmd(ctx, "zadd", a.keys.overrides, "gt", o.Until.UnixMilli(), o.Customer)
-	}
-	added, listed := list(), redis.NewIntCmd(ctx, "zcard", a.keys.overrides)
-	_, _ = pipe.Process(ctx, added), pipe.Process(ctx, listed)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("control: the override of %.80q is not set: cannot list it in %q: %w", o.Customer, a.keys.overrides, err)
+	list := a.keys.Overrides()
+	end := redis.ZAddArgs{GT: true, Members: []redis.Z{{Score: float64(o.Until.UnixMilli()), Member: o.Customer}}} // of two concurrent ones, it keeps the later end
+	var added, listed *redis.IntCmd
+	_, err = a.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.ZRemRangeByScore(ctx, list, "-inf", stamp(now))
+		added, listed = pipe.ZAddArgs(ctx, list, end), pipe.ZCard(ctx, list)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("control: the override of %.80q is not set: cannot list it in %q: %w", o.Customer, list, err)
 	}
 	if added.Val() == 1 && listed.Val() > MaxOverrides {
 		left, err := a.prune(ctx)
@@ -92,44 +93,34 @@ func (a *Admin) set(ctx context.Context, o Override, now time.Time) (replaced *O
 		return nil, err
 	}
 	key := a.store.Keys(o.Customer).Override
-	left := max(o.Until.Sub(now), time.Millisecond)
-	command := func(more ...any) *redis.StringCmd {
-		cmd := redis.NewStringCmd(ctx, append([]any{"set", key, text, "px", left.Milliseconds()}, more...)...)
-		_ = a.client.Process(ctx, cmd)
-		return cmd
+	args := redis.SetArgs{TTL: max(o.Until.Sub(now), time.Millisecond), Get: true}
+	before, err := a.client.SetArgs(ctx, key, text, args).Result()
+	if redis.HasErrorPrefix(err, "WRONGTYPE") { // another type is there; plain SET replaces it
+		before, err = "", a.client.Set(ctx, key, text, args.TTL).Err()
 	}
-	cmd := command("get")
-	if redis.HasErrorPrefix(cmd.Err(), "WRONGTYPE") { // another type is there; plain SET replaces it
-		cmd = command()
-	}
-	before, err := cmd.Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("control: the override is listed, but writing %.200q failed: %w", key, err)
 	}
-	if was := overrideOf(o.Customer, before); was.Bounds != (priority.Override{}) && before != text { // else the command was resent
+	if was := overrideOf(o.Customer, before); was.Bounds != (priority.Bounds{}) && before != text { // else the command was resent
 		replaced = &was
 	}
-	again := list() // another operator may have ended the previous one meanwhile
-	_ = a.client.Process(ctx, again)
-	if err := again.Err(); err != nil {
-		return nil, fmt.Errorf("control: the override of %.80q is in force, but listing it in %q failed: %w", o.Customer, a.keys.overrides, err)
+	if err := a.client.ZAddArgs(ctx, list, end).Err(); err != nil { // another operator may have ended the previous one meanwhile
+		return nil, fmt.Errorf("control: the override of %.80q is in force, but listing it in %q failed: %w", o.Customer, list, err)
 	}
 	return replaced, nil
 }
 
 // prune removes names without a key from the list, and returns how many are left.
 func (a *Admin) prune(ctx context.Context) (left int, err error) {
-	cmd := redis.NewStringSliceCmd(ctx, "zrangebyscore", a.keys.overrides, "-inf", "+inf")
-	_ = a.client.Process(ctx, cmd)
-	customers, err := cmd.Result()
+	customers, err := a.client.ZRange(ctx, a.keys.Overrides(), 0, -1).Result()
 	for some := range slices.Chunk(customers, 1000) {
-		pipe := a.client.Pipeline()
 		texts := make([]*redis.StringCmd, len(some))
-		for i, customer := range some {
-			texts[i] = redis.NewStringCmd(ctx, "get", a.store.Keys(customer).Override)
-			_ = pipe.Process(ctx, texts[i])
-		}
-		_, _ = pipe.Exec(ctx) // each command has its own error
+		_, _ = a.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
+			for i, customer := range some {
+				texts[i] = pipe.Get(ctx, a.store.Keys(customer).Override)
+			}
+			return nil
+		})
 		for i, customer := range some {
 			if left++; errors.Is(texts[i].Err(), redis.Nil) {
 				left--
@@ -168,15 +159,6 @@ func overrideOf(customer, text string) Override {
 	return o
 }
 
-// timeOf returns a time in milliseconds; zero: JSON cannot represent it.
-func timeOf(ms int64) time.Time {
-	const year9999 = 253402300799000
-	if ms <= 0 || ms > year9999 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
-}
-
 // EndOverride ends a customer's override, and returns it. An error wraps [ErrNotFound] if
 // there is none.
 func (a *Admin) EndOverride(ctx context.Context, customer string, change Change) (*Override, error) {
@@ -206,10 +188,8 @@ func (a *Admin) EndOverride(ctx context.Context, customer string, change Change)
 
 // unlist removes a customer from the list of overrides.
 func (a *Admin) unlist(ctx context.Context, customer string) error {
-	cmd := redis.NewIntCmd(ctx, "zrem", a.keys.overrides, customer)
-	_ = a.client.Process(ctx, cmd)
-	if err := cmd.Err(); err != nil {
-		return fmt.Errorf("control: removing %.80q from %q failed: %w", customer, a.keys.overrides, err)
+	if err := a.client.ZRem(ctx, a.keys.Overrides(), customer).Err(); err != nil {
+		return fmt.Errorf("control: removing %.80q from %q failed: %w", customer, a.keys.Overrides(), err)
 	}
 	return nil
 }
@@ -247,14 +227,12 @@ func (a *Admin) Overrides(ctx context.Context) ([]Override, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := redis.NewStringSliceCmd(limited, "zrangebyscore", a.keys.overrides, now.UnixMilli(), "+inf")
-	_ = a.client.Process(limited, cmd)
-	customers, err := cmd.Result()
+	customers, err := a.client.ZRangeByScore(limited, a.keys.Overrides(), &redis.ZRangeBy{Min: stamp(now), Max: "+inf"}).Result()
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("control: cannot read %q: %w", a.keys.overrides, err)
+		return nil, fmt.Errorf("control: cannot read %q: %w", a.keys.Overrides(), err)
 	}
 	var all []Override
 	for some := range slices.Chunk(customers, 1000) {
@@ -280,15 +258,15 @@ var errNotSent = errors.New("control: the command was not sent")
 // read reads the customers' keys, in one round trip to each node. It omits customers
 // without a key; corrupt are the customers whose key holds something else.
 func (a *Admin) read(ctx context.Context, customers []string, now time.Time) (found []Override, corrupt []string, err error) {
-	pipe := a.client.Pipeline()
-	texts, left := make([]*redis.StringCmd, len(customers)), make([]*redis.IntCmd, len(customers))
-	for i, customer := range customers {
-		key := a.store.Keys(customer).Override
-		texts[i], left[i] = redis.NewStringCmd(ctx, "get", key), redis.NewIntCmd(ctx, "pttl", key)
-		texts[i].SetErr(errNotSent)
-		_, _ = pipe.Process(ctx, texts[i]), pipe.Process(ctx, left[i])
-	}
-	_, failed := pipe.Exec(ctx) // each command has its own error, unless it was not sent
+	texts, left := make([]*redis.StringCmd, len(customers)), make([]*redis.DurationCmd, len(customers))
+	_, failed := a.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, customer := range customers {
+			key := a.store.Keys(customer).Override
+			texts[i], left[i] = pipe.Get(ctx, key), pipe.PTTL(ctx, key)
+			texts[i].SetErr(errNotSent)
+		}
+		return nil
+	}) // each command has its own error, unless it was not sent
 	for i, customer := range customers {
 		text, err := texts[i].Result()
 		o := overrideOf(customer, text)
@@ -299,17 +277,18 @@ func (a *Admin) read(ctx context.Context, customers []string, now time.Time) (fo
 			return nil, nil, fmt.Errorf("control: cannot read overrides: %w", cmp.Or(failed, err))
 		case err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE"):
 			return nil, nil, fmt.Errorf("control: cannot read %.200q: %w", a.store.Keys(customer).Override, err)
-		case err != nil || o.Bounds == (priority.Override{}):
+		case err != nil || o.Bounds == (priority.Bounds{}):
 			corrupt = append(corrupt, customer)
 			continue
 		}
-		switch ms, err := left[i].Result(); {
+		const noEnd, noKey, longest = -1, -2, 100 * 365 * 24 * time.Hour // as go-redis has a PTTL of -1 and -2
+		switch ttl, err := left[i].Result(); {
 		case err != nil:
 			return nil, nil, fmt.Errorf("control: cannot read %.200q: %w", a.store.Keys(customer).Override, err)
-		case ms >= 0:
-			o.Until = now.Add(time.Duration(min(ms, 100*365*24*time.Hour.Milliseconds())) * time.Millisecond)
-		case ms == -2: // it has just ended
+		case ttl == noKey: // it has just ended
 			continue
+		case ttl != noEnd:
+			o.Until = now.Add(min(ttl, longest))
 		}
 		found = append(found, o)
 	}
@@ -320,24 +299,17 @@ func stamp(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) }
 
 // overrideJSON is an override in JSON.
 type overrideJSON struct {
-	Customer       string            `json:"customer,omitempty"`
-	CustomerBase64 []byte            `json:"customer_base64,omitempty"` // set instead, if the customer is not UTF-8
-	Bounds         priority.Override `json:"override"`
-	By             string            `json:"by"`
-	Why            string            `json:"why"`
-	At             time.Time         `json:"at,omitzero"`
-	Until          time.Time         `json:"until,omitzero"`
+	customer.Name
+	Bounds priority.Bounds `json:"override"`
+	By     string          `json:"by"`
+	Why    string          `json:"why"`
+	At     time.Time       `json:"at,omitzero"`
+	Until  time.Time       `json:"until,omitzero"`
 }
 
 // MarshalJSON implements [json.Marshaler].
 func (o Override) MarshalJSON() ([]byte, error) {
-	file := overrideJSON{Bounds: o.Bounds, By: o.By, Why: o.Why, At: utc(o.At), Until: utc(o.Until)}
-	if utf8.ValidString(o.Customer) {
-		file.Customer = o.Customer
-	} else {
-		file.CustomerBase64 = []byte(o.Customer)
-	}
-	return json.Marshal(file)
+	return json.Marshal(overrideJSON{customer.NameOf(o.Customer), o.Bounds, o.By, o.Why, utc(o.At), utc(o.Until)})
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -346,8 +318,8 @@ func (o *Override) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &file); err != nil {
 		return err
 	}
-	*o = Override{cmp.Or(file.Customer, string(file.CustomerBase64)), file.Bounds, file.By, file.Why, file.At, file.Until}
-	return nil
+	*o = Override{file.Exact(), file.Bounds, file.By, file.Why, file.At, file.Until}
+	return file.Check()
 }
 
 func utc(at time.Time) time.Time {

@@ -40,10 +40,10 @@ func TestOverride_ByHand(t *testing.T) {
 	t.Parallel()
 	w, ctx, key := start(t), t.Context(), keyOf("acme")
 	for text, test := range map[string]struct {
-		bounds priority.Override
+		bounds priority.Bounds
 		lasts  time.Duration
 	}{
-		"<=2": {priority.Override{Latest: 2}, 0}, "=3 because": {pinned(3), 2 * time.Hour}, `>=4 {"by":7}`: {priority.Override{Earliest: 4}, 0},
+		"<=2": {priority.Bounds{Latest: 2}, 0}, "=3 because": {pinned(3), 2 * time.Hour}, `>=4 {"by":7}`: {priority.Bounds{Earliest: 4}, 0},
 		"": {}, "<9>": {}, "1-2 {}": {}, "a hash": {},
 	} {
 		check(t, w.client.FlushAll(ctx).Err())
@@ -58,7 +58,7 @@ func TestOverride_ByHand(t *testing.T) {
 		put()
 		got, err := w.admin.Override(ctx, "acme")
 		all := must(w.admin.Overrides(ctx))(t)
-		if test.bounds == (priority.Override{}) {
+		if test.bounds == (priority.Bounds{}) {
 			if wantError(t, text, err, control.ErrCorrupt); len(all) != 1 || all[0].Customer != "bolt" {
 				t.Errorf("%s: the list is %+v", text, all)
 			}
@@ -82,7 +82,7 @@ func TestOverride_StepFails(t *testing.T) {
 		"set":    func(a *control.Admin) error { return errOf(a.SetOverride(ctx, "acme", pinned(5), time.Hour, mary)) },
 		"end":    func(a *control.Admin) error { return errOf(a.EndOverride(ctx, "acme", mary)) },
 		"forget": func(a *control.Admin) error { return errOf(a.Forget(ctx, "acme", mary)) },
-		"reset":  func(a *control.Admin) error { return a.NoteReset(ctx, "acme", mary) },
+		"reset":  func(a *control.Admin) error { return a.Reset(ctx, "acme", mary) },
 	}
 	for _, test := range []struct {
 		change, command, names string
@@ -90,14 +90,14 @@ func TestOverride_StepFails(t *testing.T) {
 	}{
 		{"set", "zadd", overridesKey, false, false},
 		{"set", "set", keyOf("acme"), false, true},
-		{"set", "xadd", "done, but writing to the log", true, true},
+		{"set", "xadd", "done, but not logged", true, true},
 		{"end", "unlink", keyOf("acme"), true, false},
 		{"end", "zrem", overridesKey, true, true},
-		{"end", "xadd", "done, but writing to the log", false, false},
+		{"end", "xadd", "done, but not logged", false, false},
 		{"forget", "unlink", "priority:{acme}:count", true, false},
 		{"forget", "zrem", overridesKey, true, true},
-		{"forget", "xadd", "done, but writing to the log", false, false},
-		{"reset", "xadd", "control: writing to the log", true, true},
+		{"forget", "xadd", "done, but not logged", false, false},
+		{"reset", "xadd", "done, but not logged", true, true},
 	} {
 		for client, there := range map[*redis.Client]bool{
 			w.user("~*", "+@all", "-"+test.command):                                             test.refused,
@@ -205,8 +205,8 @@ func TestImport(t *testing.T) {
 		t.Errorf("Import = %+v", got)
 	}
 	after := must(w.admin.Export(ctx))(t)
-	if rules := after.Applied; rules.By != "bob" || rules.Why != bob.Why || !rules.At.Equal(before.Applied.At) || len(rules.Rules.Policy.Thresholds) != 2 {
-		t.Errorf("the rules are %+v", rules)
+	if rules := after.Applied; rules.By != "bob" || rules.Why != bob.Why || !rules.At.Equal(before.Applied.At) || len(rules.Policies.Policy.Thresholds) != 2 {
+		t.Errorf("the policies are %+v", rules)
 	}
 	for i, was := range slices.Delete(before.Overrides, 2, 3) {
 		o := after.Overrides[i]
@@ -214,7 +214,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("%+v became %+v", was, o)
 		}
 	}
-	check(t, w.client.Set(ctx, rulesKey, "junk", 0).Err())
+	check(t, w.client.Set(ctx, policiesKey, "junk", 0).Err())
 	wantError(t, "over junk", errOf(w.admin.Import(ctx, backup, false, mary)), control.ErrCorrupt)
 	must(w.admin.Import(ctx, backup, true, mary))(t)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/itemerrors"
+	"github.com/docpriority/priority/internal/script"
 )
 
 // decide asks for one decision.
@@ -33,17 +34,14 @@ func ask[T any](s *Store, ctx context.Context, customer string, counts bool, cal
 	return answer, true, bothFailed(err, second)
 }
 
-// each asks the primary for each item, unless refused is set, then memory for each item
-// with an error.
-func each[T any](s *Store, ctx context.Context, items []T, customer func(T) string, refused error,
+// each asks the primary for each item, then memory for each item with an error.
+func each[T any](s *Store, ctx context.Context, items []T, customer func(T) string,
 	ask func(context.Context, priority.Store, []T) ([]priority.Decision, error),
 ) (decisions []priority.Decision, err error) {
-	if err = refused; err == nil {
-		err = s.try(ctx, customer(items[0]), true, func() (err error) {
-			decisions, err = ask(ctx, s.primary, items)
-			return err
-		})
-	}
+	err = s.try(ctx, customer(items[0]), true, func() (err error) {
+		decisions, err = ask(ctx, s.primary, items)
+		return err
+	})
 	if err == nil && !s.used.Load() {
 		return decisions, nil
 	}
@@ -98,7 +96,11 @@ func (s *Store) try(ctx context.Context, customer string, counts bool, call func
 		} else if n&(n-1) == 0 || n%64 == 0 { // now and then
 			s.retry.worked.add(customer)
 		}
-	case errors.Is(err, priority.ErrInvalid) || ctx.Err() != nil || impatient(ctx, err):
+	case errors.Is(err, priority.ErrInvalid) || errors.Is(ctx.Err(), context.Canceled):
+	case ctx.Err() != nil || impatient(ctx, err): // it proves nothing
+		s.retry.failed.add(customer)
+		s.breaker.doubt(err)
+		s.retryLater()
 	default:
 		s.retry.failed.add(customer)
 		if s.breaker.failed(err, before) {
@@ -137,12 +139,8 @@ func (s *Store) answers(ctx context.Context, err error) bool {
 	return true
 }
 
-var (
-	// errOpen is why memory answers while the circuit is open.
-	errOpen = fmt.Errorf("%w: the circuit is open", priority.ErrNotCounted)
-	// errSending is why memory answers for a document whose Done is on its way.
-	errSending = fmt.Errorf("%w: an earlier Done of the document is being sent", priority.ErrNotCounted)
-)
+// errOpen is why memory answers while the circuit is open.
+var errOpen = fmt.Errorf("%w: the circuit is open", priority.ErrNotCounted)
 
 // reached reports whether an error, or the error of any entry of a batch, shows
 // that the primary works. A corrupt count is one customer's trouble.
@@ -163,7 +161,7 @@ func reached(err error) bool {
 // shortly before it.
 func impatient(ctx context.Context, err error) bool {
 	deadline, ok := ctx.Deadline()
-	return ok && errors.Is(err, context.DeadlineExceeded) && time.Until(deadline) <= 25*time.Millisecond
+	return ok && errors.Is(err, context.DeadlineExceeded) && time.Until(deadline) <= script.LongestShare
 }
 
 // pastDeadline lets memory answer after the deadline has passed during the primary's call.

@@ -20,11 +20,12 @@ type breaker struct {
 	most int32 // failures in a row
 
 	state     atomic.Int32 // closed, open or halfOpen
-	failures  atomic.Int32 // in a row
-	suspect   atomic.Bool  // the last call or probe failed
+	failures  atomic.Int32 // how many calls in a row have failed
+	suspect   atomic.Bool  // the latest call or probe failed
+	doubted   atomic.Bool  // a caller's time was over before the primary answered
 	successes atomic.Uint64
 
-	mu     sync.Mutex // of all writes but successes
+	mu     sync.Mutex // held by all that write the fields, except successes
 	probes int        // that succeeded while half-open
 	rounds int        // as in mostRounds, since a document was counted
 	cause  error      // the last failure
@@ -38,8 +39,11 @@ const (
 
 func (b *breaker) open() bool { return b.state.Load() == open }
 
-// failing reports whether the last call failed, or the circuit is not closed.
+// failing reports whether the latest call failed, or the circuit is not closed.
 func (b *breaker) failing() bool { return b.state.Load() != closed || b.suspect.Load() }
+
+// needsProbe reports whether a probe has to find out if the primary works.
+func (b *breaker) needsProbe() bool { return b.failing() || b.doubted.Load() }
 
 // succeeded records a call that reached the primary. It returns how many have, and whether
 // that closed the circuit.
@@ -63,6 +67,15 @@ func (b *breaker) succeeded(counted bool) (n uint64, closing bool) {
 	return n, false // a call that began before the circuit opened may end late
 }
 
+// doubt records that a caller did not wait until the primary had answered or failed. The next
+// probe decides.
+func (b *breaker) doubt(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cause = err
+	b.doubted.Store(true)
+}
+
 // failed records a failure, and reports whether there are so many in a row that a probe
 // must now find out whether the primary works for anyone. A success since before shows that
 // it does.
@@ -82,15 +95,15 @@ func (b *breaker) failed(err error, before uint64) (many bool) {
 }
 
 // probed records whether a probe reached the primary. It opens the circuit after many
-// failures, and reports whether it has opened or closed it.
+// failures, or if callers had no patience to see it fail, and reports whether it has opened or closed it.
 func (b *breaker) probed(works bool) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	state := b.state.Load()
+	state, doubted := b.state.Load(), b.doubted.Swap(false)
 	switch {
 	case !works:
 		b.probes = 0
-		if state == halfOpen || state == closed && b.failures.Load() >= b.most {
+		if state == halfOpen || state == closed && (doubted || b.failures.Load() >= b.most) {
 			b.state.Store(open)
 		}
 		return state == closed && b.state.Load() == open

@@ -84,7 +84,7 @@ func TestCircuit_RedisFull(t *testing.T) {
 		redistest.Await(t, "the circuit opens", func() bool { _, _ = f.Next(t.Context(), "acme"); return f.Open() })
 		last := 0.0
 		for end := time.Now().Add(time.Second); time.Now().Before(end); {
-			d, err := f.Submit(t.Context(), "globex", "one", 0)
+			d, err := f.Submit(t.Context(), "globex", priority.Document{ID: "one"})
 			_, err2 := f.Done(t.Context(), "globex", "one", 0)
 			err = errors.Join(err, err2)
 			_, _ = f.Peek(t.Context(), "globex")
@@ -119,4 +119,53 @@ func TestCircuit_CorruptKey(t *testing.T) {
 			t.Errorf("Open is %v, Degraded is %v", f.Open(), f.Degraded())
 		}
 	})
+}
+
+// Where only a part of Redis fails, memory forgets a customer when the primary has counted that
+// customer again, and nobody else.
+func TestCircuit_PartOfRedis(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		p.fail(only("", "acme", down), nil)
+		for n := range 50 {
+			for customer, want := range map[string]priority.Decision{"acme": {Count: int64(-n), Degraded: true}, "globex": {Count: int64(-n)}} {
+				if d, err := f.Next(t.Context(), customer); err != nil || d.Count != want.Count || d.Degraded != want.Degraded {
+					t.Fatalf("document %d of %s: %+v, %v", n+1, customer, d, err)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		p.fail(nil, nil)
+		if d, err := f.Next(t.Context(), "acme"); err != nil || d.Count != 0 || d.Degraded {
+			t.Errorf("back: %+v, %v", d, err)
+		}
+		p.fail(only("", "acme", down), nil)
+		if d, err := f.Next(t.Context(), "acme"); err != nil || d.Count != 0 || !d.Degraded {
+			t.Errorf("away again: %+v, %v", d, err)
+		}
+	})
+}
+
+// Callers with less time than the primary takes to fail do not open the circuit. But they make
+// the store ask the primary, which decides.
+func TestCircuit_ImpatientCallers(t *testing.T) {
+	for _, hangs := range []bool{true, false} {
+		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+			if hangs {
+				p.fail(hang, nil)
+			} else { // the callers are just too impatient
+				p.fail(only("Next", "", hang), nil)
+			}
+			for range 30 {
+				ctx, cancel := context.WithTimeout(t.Context(), 200*ms)
+				if d, err := f.Next(ctx, "acme"); err != nil || !d.Degraded {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				cancel()
+				time.Sleep(100 * ms)
+			}
+			if f.Open() != hangs || f.Degraded() != hangs {
+				t.Errorf("a primary that hangs: %t; Open is %t, Degraded is %t", hangs, f.Open(), f.Degraded())
+			}
+		})
+	}
 }

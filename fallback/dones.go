@@ -21,252 +21,177 @@ const (
 	senders = 16
 	// mostSendFailures in a row end a round: the primary is away again.
 	mostSendFailures = 3
-	// perLock is how many documents a call handles before it lets others take the lock.
-	perLock = 1000
 )
 
-// dones are the Dones that the primary has not accepted yet. They stay for the longest
-// lease: by then the primary has forgotten the documents anyway.
+// late is a primary that leaves alone what was submitted again since a Done.
+type late interface {
+	DoneLate(ctx context.Context, customer string, documents []priority.Late, took time.Duration) ([]priority.Ended, error)
+}
+
+// dones are the Dones that the primary has not accepted. They stay for the longest lease: by
+// then the primary has forgotten the documents anyway.
 type dones struct {
 	most int
 
-	mu    sync.Mutex
-	owed  map[document]done
-	calls uint64 // of hold
+	n         atomic.Int64 // how many are owed
+	mu        sync.Mutex
+	customers map[string]map[string]owed // by customer and document
 }
 
-type document struct{ customer, id string }
-
-// done is a Done that is owed.
-type done struct {
+// owed is a Done that the primary has not accepted.
+type owed struct {
 	took     time.Duration
-	until    time.Time
-	call     uint64 // of hold that recorded it
-	submits  int    // of the document that are in flight: the Done waits for them
-	sending  bool   // to the primary
-	void     bool   // not to be sent; kept for a send or a Submit in flight
-	reported bool   // memory had the document too, and its end was reported
+	since    time.Time // when the document was done
+	reported bool      // memory had the document too, and its end was reported
 }
 
-// chunks calls a function with up to perLock documents at a time, under the lock.
-func (d *dones) chunks(documents []string, handle func(from int, chunk []string)) {
-	for from := 0; from < len(documents); from += perLock {
-		d.mu.Lock()
-		handle(from, documents[from:min(from+perLock, len(documents))])
-		d.mu.Unlock()
+// settle remembers a Done that the primary did not accept, or forgets it. It clears the end of
+// a document that an earlier call has reported.
+func (s *Store) settle(customer, document string, done owed, err error, ended *priority.Ended) {
+	if err == nil || errors.Is(err, priority.ErrCorrupt) || errors.Is(err, priority.ErrInvalid) {
+		if s.dones.remove(customer, document).reported {
+			*ended = priority.Ended{}
+		}
+		return
 	}
+	done.reported = ended.Level > 0
+	s.dones.add(customer, document, done)
+	s.retryLater()
 }
 
-// hold records Dones that the primary has not accepted yet, and returns the call's
-// number. If there are too many, each replaces an arbitrary other one.
-func (d *dones) hold(customer string, documents []string, took time.Duration) (call uint64) {
-	until := time.Now().Add(priority.DefaultLease)
-	d.chunks(documents, func(_ int, chunk []string) {
-		if call == 0 {
-			d.calls++
-			call = d.calls
-		}
-		if d.owed == nil {
-			d.owed = make(map[document]done)
-		}
-		for _, id := range chunk {
-			key := document{customer, id}
-			held, known := d.owed[key]
-			if !known && len(d.owed) >= d.most {
-				d.dropAny()
-			}
-			held.took, held.until, held.call, held.void = took, until, call, false
-			d.owed[key] = held
-		}
-	})
-	return call
-}
-
-func (d *dones) dropAny() {
-	for key, held := range d.owed {
-		if !held.sending {
-			delete(d.owed, key)
-			return
-		}
-	}
-}
-
-// remove removes a Done, as soon as nothing is in flight. The caller holds mu.
-func (d *dones) remove(key document, held done) {
-	if held.sending || held.submits > 0 {
-		held.void = true
-		d.owed[key] = held
-	} else {
-		delete(d.owed, key)
-	}
-}
-
-// settle forgets the Dones that the primary accepted or can never accept, and reports
-// whether any of the documents' Dones are left. Dones from later calls stay. It clears the
-// entries of ended that an earlier call has reported; nil: nothing is reported.
-func (d *dones) settle(customer string, documents []string, call uint64, errs []error, ended []priority.Ended) (left bool) {
-	d.chunks(documents, func(from int, chunk []string) {
-		for i, id := range chunk {
-			key, err := document{customer, id}, errs[from+i]
-			held, known := d.owed[key]
-			switch {
-			case !known || held.call > call:
-			case err == nil || errors.Is(err, priority.ErrCorrupt) || errors.Is(err, priority.ErrInvalid):
-				if held.reported && ended != nil {
-					ended[from+i] = priority.Ended{}
-				}
-				d.remove(key, held)
-			default:
-				left = true
-				if ended != nil && ended[from+i].Level > 0 {
-					held.reported = true
-					d.owed[key] = held
-				}
-			}
-		}
-	})
-	return left
-}
-
-// heldBack is a Done whose document is being submitted again.
-type heldBack struct {
-	at   int // among the call's documents
-	call uint64
-}
-
-// submitting holds back the Dones of documents that are being submitted again, until
-// submitted is called. It reports whether one of them is on its way.
-func (d *dones) submitting(customer string, documents []string) (back []heldBack, onTheirWay bool) {
-	d.chunks(documents, func(from int, chunk []string) {
-		if len(d.owed) == 0 {
-			return
-		}
-		for i, id := range chunk {
-			if held, known := d.owed[document{customer, id}]; known {
-				held.submits++
-				d.owed[document{customer, id}] = held
-				back = append(back, heldBack{from + i, held.call})
-				onTheirWay = onTheirWay || held.sending
-			}
-		}
-	})
-	return back, onTheirWay
-}
-
-// submitted forgets the Dones of documents that the primary has or may have counted. Nil
-// errs mean that it was not asked.
-func (d *dones) submitted(customer string, documents []string, back []heldBack, errs []error) {
-	for chunk := range slices.Chunk(back, perLock) {
-		d.mu.Lock()
-		for _, b := range chunk {
-			key := document{customer, documents[b.at]}
-			held, known := d.owed[key]
-			if !known {
-				continue
-			}
-			held.submits--
-			d.owed[key] = held
-			counted := errs != nil && (errs[b.at] == nil || errors.Is(errs[b.at], priority.ErrOutcomeUnknown))
-			if held.void || counted && held.call == b.call {
-				d.remove(key, held)
-			}
-		}
-		d.mu.Unlock()
-	}
-}
-
-func (d *dones) forget(customer string) {
+func (d *dones) add(customer, document string, done owed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for key, held := range d.owed {
-		if key.customer == customer {
-			d.remove(key, held)
-		}
+	before, again := d.customers[customer][document]
+	if !again && int(d.n.Load()) >= d.most {
+		d.dropOne()
+	}
+	if d.customers == nil {
+		d.customers = make(map[string]map[string]owed)
+	}
+	if d.customers[customer] == nil {
+		d.customers[customer] = make(map[string]owed)
+	}
+	done.reported = done.reported || before.reported
+	if d.customers[customer][document] = done; !again {
+		d.n.Add(1)
 	}
 }
 
-// len returns how many are to be sent.
-func (d *dones) len() (n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := time.Now()
-	for _, held := range d.owed {
-		if !held.void && !now.After(held.until) {
-			n++
+// dropOne makes room at the cost of the customer with the most. The caller holds mu.
+func (d *dones) dropOne() {
+	most := ""
+	for customer, documents := range d.customers {
+		if len(documents) > len(d.customers[most]) {
+			most = customer
 		}
 	}
-	return n
+	for document := range d.customers[most] {
+		d.delete(most, document)
+		return
+	}
 }
+
+// submitted forgets the Done of a document that the primary has counted again, or may have, in a
+// call that began after that Done. The primary would leave the document alone, but for a Done
+// that is under way for longer than it was owed.
+func (d *dones) submitted(customer, document string, began time.Time, err error) {
+	if d.n.Load() == 0 || err != nil && !errors.Is(err, priority.ErrOutcomeUnknown) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if done, ok := d.customers[customer][document]; ok && !done.since.After(began) {
+		d.delete(customer, document)
+	}
+}
+
+// remove forgets a Done and returns it.
+func (d *dones) remove(customer, document string) owed {
+	if d.n.Load() == 0 {
+		return owed{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.delete(customer, document)
+}
+
+// delete is remove. The caller holds mu.
+func (d *dones) delete(customer, document string) owed {
+	documents := d.customers[customer]
+	done, ok := documents[document]
+	if !ok {
+		return owed{}
+	}
+	d.n.Add(-1)
+	if delete(documents, document); len(documents) == 0 {
+		delete(d.customers, customer)
+	}
+	return done
+}
+
+// len returns how many are owed.
+func (d *dones) len() int { return int(d.n.Load()) }
 
 // batch is Dones of one customer that go to the primary in one call.
 type batch struct {
 	customer  string
-	documents []string
+	documents []priority.Late
 	took      time.Duration
-	call      uint64 // the last call of hold before it
 }
 
-// batches returns the Dones to send. Documents whose time is unknown go separately.
+// batches returns what is owed. Documents whose time is unknown go separately.
 func (d *dones) batches() (all []*batch) {
-	type group struct {
-		customer string
-		known    bool
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, open := time.Now(), make(map[group]*batch)
-	for key, held := range d.owed {
-		if now.After(held.until) {
-			d.remove(key, held)
-			continue
+	for customer, documents := range d.customers {
+		var timed, untimed *batch
+		for document, done := range documents {
+			if time.Since(done.since) > priority.DefaultLease {
+				d.delete(customer, document)
+				continue
+			}
+			open := &untimed
+			if done.took > 0 {
+				open = &timed
+			}
+			if *open == nil || len((*open).documents) == mostSent {
+				*open = &batch{customer: customer}
+				all = append(all, *open)
+			}
+			b := *open
+			b.documents = append(b.documents, priority.Late{ID: document, Since: done.since})
+			if b.took += done.took; b.took < 0 { // overflow
+				b.took = math.MaxInt64
+			}
 		}
-		of := group{key.customer, held.took > 0}
-		b := open[of]
-		if b == nil || len(b.documents) == mostSent {
-			b = &batch{customer: key.customer}
-			open[of], all = b, append(all, b)
-		}
-		b.documents = append(b.documents, key.id)
 	}
 	return all
 }
 
-// take marks what is left of a batch as on its way.
-func (d *dones) take(b *batch) {
-	var left []string
-	d.chunks(b.documents, func(_ int, chunk []string) {
-		b.call = d.calls
-		for _, id := range chunk {
-			key := document{b.customer, id}
-			held, known := d.owed[key]
-			if !known || held.void || held.submits > 0 {
-				continue
-			}
-			held.sending = true
-			d.owed[key] = held
-			left = append(left, id)
-			if b.took += held.took; b.took < 0 { // overflow
-				b.took = math.MaxInt64
-			}
-		}
+// left returns what of a batch is still owed.
+func (d *dones) left(b *batch) []priority.Late {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(b.documents, func(document priority.Late) bool {
+		done, ok := d.customers[b.customer][document.ID]
+		return !ok || !done.since.Equal(document.Since)
 	})
-	b.documents = left
 }
 
-// sent ends what take has begun.
-func (d *dones) sent(b *batch, err error) {
-	d.chunks(b.documents, func(_ int, chunk []string) {
-		for _, id := range chunk {
-			key := document{b.customer, id}
-			if held, known := d.owed[key]; known {
-				held.sending = false
-				if d.owed[key] = held; held.void {
-					d.remove(key, held)
-				}
-			}
+// accepted forgets the Dones of a batch that the primary accepted, or can never accept.
+func (d *dones) accepted(b *batch, errs []error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, document := range b.documents {
+		err := errs[i]
+		if err != nil && !errors.Is(err, priority.ErrCorrupt) && !errors.Is(err, priority.ErrInvalid) {
+			continue
 		}
-	})
-	d.settle(b.customer, b.documents, b.call, itemerrors.Of(err, len(b.documents)), nil)
+		if d.customers[b.customer][document.ID].since.Equal(document.Since) { // else there was another Done
+			d.delete(b.customer, document.ID)
+		}
+	}
 }
 
 // sendDones sends the Dones that are owed, each once, until the primary fails too often or
@@ -282,11 +207,11 @@ func (s *Store) sendDones(ctx context.Context, stopped func() bool) {
 					return
 				}
 				b := batches[at-1]
-				if s.dones.take(b); len(b.documents) == 0 {
+				if b.documents = s.dones.left(b); len(b.documents) == 0 {
 					continue
 				}
 				err := s.send(ctx, b)
-				s.dones.sent(b, err)
+				s.dones.accepted(b, itemerrors.Of(err, len(b.documents)))
 				if err != nil && s.opts.OnError != nil {
 					s.opts.OnError(err)
 				}
@@ -301,9 +226,17 @@ func (s *Store) sendDones(ctx context.Context, stopped func() bool) {
 	wait.Wait()
 }
 
-func (s *Store) send(ctx context.Context, b *batch) error {
+func (s *Store) send(ctx context.Context, b *batch) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
 	defer cancel()
-	_, err := s.primary.DoneN(ctx, b.customer, b.documents, b.took)
+	if s.late != nil {
+		_, err = s.late.DoneLate(ctx, b.customer, b.documents, b.took)
+		return err
+	}
+	ids := make([]string, len(b.documents))
+	for i, document := range b.documents {
+		ids[i] = document.ID
+	}
+	_, err = s.primary.DoneN(ctx, b.customer, ids, b.took)
 	return err
 }

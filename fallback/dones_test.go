@@ -12,6 +12,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/testing/bubble"
+	"github.com/docpriority/priority/internal/testing/named"
 )
 
 func TestDones(t *testing.T) {
@@ -99,7 +100,7 @@ func TestDones_Submit(t *testing.T) {
 				go func() { _, _ = f.DoneN(context.Background(), "acme", []string{"two"}, 0) }()
 				time.Sleep(100 * ms)
 				if many {
-					if _, err := f.SubmitN(t.Context(), "acme", []string{"one", "two"}, nil); err != nil {
+					if _, err := f.SubmitN(t.Context(), "acme", named.Documents("one", "two")); err != nil {
 						t.Fatal(err)
 					}
 				} else {
@@ -128,7 +129,7 @@ func TestDones_SubmitNotCounted(t *testing.T) {
 			time.AfterFunc(100*ms, cancel)
 			var wait sync.WaitGroup
 			wait.Go(func() {
-				if _, err := f.Submit(ctx, "acme", "one", 0); !errors.Is(err, priority.ErrNotCounted) {
+				if _, err := f.Submit(ctx, "acme", priority.Document{ID: "one"}); !errors.Is(err, priority.ErrNotCounted) {
 					t.Error(err)
 				}
 			})

@@ -27,9 +27,9 @@ type Options struct {
 	// failure, and sends it the Dones that it missed. Default: 500 ms.
 	RetryAfter time.Duration
 
-	// MaxDones is the most Dones remembered for the primary. Each further one replaces
-	// an arbitrary one, whose document counts as pending in the primary until its lease
-	// ends. Default: 100,000.
+	// MaxDones is the most Dones remembered for the primary. Each further one replaces one of
+	// the customer with the most, whose document counts as pending in the primary until its
+	// lease ends. Default: 100,000.
 	MaxDones int
 
 	// OnChange is called when the circuit opens (true, and the primary's last
@@ -47,7 +47,7 @@ const (
 	defaultMaxFailures = 10
 	defaultRetryAfter  = 500 * time.Millisecond
 	defaultMaxDones    = 100_000
-	maxEntries         = 100_000 // of the memory
+	maxEntries         = 100_000 // the bound of the memory
 )
 
 // Store is a [priority.Store] that answers from memory if the primary cannot, with
@@ -65,8 +65,8 @@ const (
 // What was counted without the primary is forgotten when it is back, which can only make
 // levels better. But Dones are remembered, as a document that still looks pending makes
 // its customer's next levels worse. They reach the primary soon after it is back, up to a
-// day later. A Submit of the same document cancels its Done, unless the document was
-// certainly not counted.
+// day later, and do not end a document that was submitted again meanwhile. (Where the primary has
+// no DoneLate, as a RedisStore has, only Submits of this process are known.)
 //
 // Some calls still return an error: a wrong call ([priority.ErrInvalid]), a call
 // whose context was canceled, and a Reset that the primary did not make. A call whose own
@@ -75,6 +75,7 @@ const (
 // It is safe for concurrent use. Close it before the primary's client.
 type Store struct {
 	primary priority.Store
+	late    late // the primary, if it can tell late Dones from others; else nil
 	memory  *memory.Store
 	opts    Options
 
@@ -100,20 +101,25 @@ func New(primary priority.Store, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("%w option: MaxFailures %d, RetryAfter %v or MaxDones %d is negative",
 			priority.ErrInvalid, opts.MaxFailures, opts.RetryAfter, opts.MaxDones)
 	}
-	own, err := memory.New(&memory.Options{Like: primary, MaxEntries: maxEntries})
+	options := memory.Options{PolicyOf: primary.PolicyOf, Levels: primary.Last(), MaxEntries: maxEntries}
+	if leased, ok := priority.As[interface{ Lease() time.Duration }](primary); ok {
+		options.Lease = leased.Lease()
+	}
+	if timed, ok := priority.As[interface{ Now() time.Time }](primary); ok { // a simulation
+		options.Now = timed.Now
+	}
+	own, err := memory.New(&options)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{primary: primary, memory: own, opts: *opts}
+	s.late, _ = primary.(late)
 	s.opts.RetryAfter = cmp.Or(opts.RetryAfter, defaultRetryAfter)
 	s.breaker.most = int32(min(cmp.Or(opts.MaxFailures, defaultMaxFailures), math.MaxInt32))
 	s.dones.most = cmp.Or(opts.MaxDones, defaultMaxDones)
 	s.retry.turn = make(chan struct{}, 1)
 	return s, nil
 }
-
-// Open reports whether the circuit is open: memory answers at once.
-func (s *Store) Open() bool { return s.breaker.open() }
 
 // Degraded reports whether the primary's last call failed, or the circuit is not closed.
 // It becomes false again when the primary counts a document. Without any calls it becomes
@@ -145,85 +151,72 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 	if err := check.Each(customers); err != nil || len(customers) == 0 {
 		return nil, err
 	}
-	return each(s, ctx, customers, func(customer string) string { return customer }, nil, func(ctx context.Context, store priority.Store, customers []string) ([]priority.Decision, error) {
+	return each(s, ctx, customers, func(customer string) string { return customer }, func(ctx context.Context, store priority.Store, customers []string) ([]priority.Decision, error) {
 		return store.NextEach(ctx, customers)
 	})
 }
 
-func (s *Store) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
-	decisions, err := s.SubmitN(ctx, customer, []string{document}, []float64{cost})
-	if err != nil {
-		return priority.Decision{}, itemerrors.Of(err, 1)[0]
-	}
-	return decisions[0], nil
+func (s *Store) Submit(ctx context.Context, customer string, document priority.Document) (priority.Decision, error) {
+	return decide(s, ctx, customer, func(ctx context.Context, store priority.Store) (priority.Decision, error) {
+		began := time.Now()
+		decision, err := store.Submit(ctx, customer, document)
+		if store == s.primary {
+			s.dones.submitted(customer, document.ID, began, err)
+		}
+		return decision, err
+	})
 }
 
 // SubmitN implements [priority.Store]. Memory answers for the documents that the primary
 // did not count.
-func (s *Store) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	if err := check.Submit(customer, documents, costs); err != nil || len(documents) == 0 {
+func (s *Store) SubmitN(ctx context.Context, customer string, documents []priority.Document) ([]priority.Decision, error) {
+	if err := check.SubmitN(customer, documents); err != nil || len(documents) == 0 {
 		return nil, err
 	}
-	items := make([]submission, len(documents))
-	for i, document := range documents {
-		if items[i].document = document; costs != nil {
-			items[i].cost = costs[i]
+	return each(s, ctx, documents, func(priority.Document) string { return customer }, func(ctx context.Context, store priority.Store, documents []priority.Document) ([]priority.Decision, error) {
+		began := time.Now()
+		decisions, err := store.SubmitN(ctx, customer, documents)
+		if store == s.primary && s.dones.len() > 0 {
+			for i, err := range itemerrors.Of(err, len(documents)) {
+				s.dones.submitted(customer, documents[i].ID, began, err)
+			}
 		}
-	}
-	held, onTheirWay := s.dones.submitting(customer, documents)
-	var refused error
-	if onTheirWay { // the Done must not end this document
-		refused = errSending
-	}
-	decisions, errs := []priority.Decision(nil), []error(nil)
-	decisions, err := each(s, ctx, items, func(submission) string { return customer }, refused, func(ctx context.Context, store priority.Store, items []submission) (answers []priority.Decision, err error) {
-		answers, err = submit(ctx, store, customer, items)
-		if store != priority.Store(s.memory) {
-			errs = itemerrors.Of(err, len(items))
-		}
-		return answers, err
+		return decisions, err
 	})
-	s.dones.submitted(customer, documents, held, errs)
-	return decisions, err
 }
 
-// submission is a document and its cost.
-type submission struct {
-	document string
-	cost     float64
-}
-
-func submit(ctx context.Context, store priority.Store, customer string, items []submission) ([]priority.Decision, error) {
-	if len(items) == 1 {
-		decision, err := store.Submit(ctx, customer, items[0].document, items[0].cost)
-		return []priority.Decision{decision}, err
+// Done implements [priority.Store]. A Done that the primary did not accept is remembered for
+// it, and is not an error.
+func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) (ended priority.Ended, err error) {
+	if err := check.Done(customer, document, took); err != nil {
+		return priority.Ended{}, err
 	}
-	documents, costs := make([]string, len(items)), make([]float64, len(items))
-	for i, item := range items {
-		documents[i], costs[i] = item.document, item.cost
+	since := time.Now()
+	err = s.try(ctx, customer, false, func() (err error) {
+		ended, err = s.primary.Done(ctx, customer, document, took)
+		return err
+	})
+	answered := err == nil || s.answers(ctx, err)
+	if s.used.Load() {
+		if inMemory, _ := s.memory.Done(context.WithoutCancel(ctx), customer, document, took); err != nil && answered {
+			ended = inMemory
+		}
 	}
-	return store.SubmitN(ctx, customer, documents, costs)
+	s.settle(customer, document, owed{took: took, since: since}, err, &ended)
+	if answered {
+		return ended, nil
+	}
+	return ended, err
 }
 
-func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
-	ended, err := s.DoneN(ctx, customer, []string{document}, took)
-	if err != nil {
-		return priority.Ended{}, itemerrors.Of(err, 1)[0]
-	}
-	return ended[0], nil
-}
-
-// DoneN implements [priority.Store]. Dones that the primary did not accept are
-// remembered for it, and are not an error.
+// DoneN implements [priority.Store], as Done does.
 func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) (ended []priority.Ended, err error) {
-	if err := check.Done(customer, documents, took); err != nil || len(documents) == 0 {
+	if err := check.DoneN(customer, documents, took); err != nil || len(documents) == 0 {
 		return nil, err
 	}
-	// They are remembered from now on: a Submit that arrives during the call cancels
-	// its document's Done.
-	call := s.dones.hold(customer, documents, took/time.Duration(len(documents)))
+	since := time.Now()
 	err = s.try(ctx, customer, false, func() (err error) {
-		ended, err = doneN(ctx, s.primary, customer, documents, took)
+		ended, err = s.primary.DoneN(ctx, customer, documents, took)
 		return err
 	})
 	errs := itemerrors.Of(err, len(documents))
@@ -239,21 +232,13 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 			}
 		}
 	}
-	if s.dones.settle(customer, documents, call, errs, ended) {
-		s.retryLater()
+	for i, document := range documents {
+		s.settle(customer, document, owed{took: took / time.Duration(len(documents)), since: since}, errs[i], &ended[i])
 	}
 	if answered {
 		return ended, nil
 	}
 	return ended, &priority.BatchError{Errs: errs}
-}
-
-func doneN(ctx context.Context, store priority.Store, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
-	if len(documents) == 1 {
-		ended, err := store.Done(ctx, customer, documents[0], took)
-		return []priority.Ended{ended}, err
-	}
-	return store.DoneN(ctx, customer, documents, took)
 }
 
 func (s *Store) Peek(ctx context.Context, customer string) (priority.State, error) {
@@ -271,9 +256,6 @@ func (s *Store) Reset(ctx context.Context, customer string) error {
 		return err
 	}
 	err := s.try(ctx, customer, false, func() error { return s.primary.Reset(ctx, customer) })
-	if err == nil {
-		s.dones.forget(customer)
-	}
 	_ = s.memory.Reset(context.WithoutCancel(ctx), customer)
 	return err
 }

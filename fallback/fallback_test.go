@@ -11,7 +11,9 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/testing/bubble"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/observe"
 )
 
 func TestFallback(t *testing.T) {
@@ -30,8 +32,8 @@ func TestFallback(t *testing.T) {
 			p.fail(only("", "acme", with(err)), nil)
 			one, err1 := f.Next(ctx, "acme")
 			two, err2 := f.NextN(ctx, "acme", 2)
-			three, err3 := f.Submit(ctx, "acme", "one", 0)
-			four, err4 := f.SubmitN(ctx, "acme", []string{"one", "two"}, nil)
+			three, err3 := f.Submit(ctx, "acme", priority.Document{ID: "one"})
+			four, err4 := f.SubmitN(ctx, "acme", named.Documents("one", "two"))
 			_, err5 := f.Done(ctx, "acme", "one", 0)
 			_, err6 := f.DoneN(ctx, "acme", []string{"three"}, 0)
 			five, err7 := f.Peek(ctx, "acme")
@@ -71,7 +73,7 @@ func TestFallback_Entries(t *testing.T) {
 			return nil
 		}, nil)
 		each, err1 := f.NextEach(t.Context(), []string{"good", "bad", "good", "bad"})
-		many, err2 := f.SubmitN(t.Context(), "acme", []string{"bad", "good"}, nil)
+		many, err2 := f.SubmitN(t.Context(), "acme", named.Documents("bad", "good"))
 		_, err3 := f.DoneN(t.Context(), "acme", []string{"bad", "good"}, 0)
 		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Fatal(err)
@@ -95,8 +97,8 @@ func TestFallback_WrongCall(t *testing.T) {
 		_, err1 := f.Next(ctx, "")
 		_, err2 := f.NextN(ctx, "acme", -1)
 		_, err3 := f.NextEach(ctx, []string{"acme", ""})
-		_, err4 := f.Submit(ctx, "acme", "", 0)
-		_, err5 := f.SubmitN(ctx, "acme", []string{"one", ""}, nil)
+		_, err4 := f.Submit(ctx, "acme", priority.Document{ID: ""})
+		_, err5 := f.SubmitN(ctx, "acme", named.Documents("one", ""))
 		_, err6 := f.Peek(ctx, "")
 		_, err7 := f.Done(ctx, "acme", "one", -1)
 		_, err8 := f.Done(ctx, "", "one", 0)
@@ -123,10 +125,14 @@ func TestOutage_Lease(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &primary{Store: store}
-		f := open(t, struct{ priority.Store }{p}, nil)
+		wrapped, err := observe.New(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := open(t, wrapped, nil)
 		p.fail(down, nil)
 		for i, want := range []int64{1, 2, 2} {
-			if got, err := f.Submit(t.Context(), "acme", fmt.Sprint(i), 0); err != nil || got.Pending != want {
+			if got, err := f.Submit(t.Context(), "acme", priority.Document{ID: fmt.Sprint(i)}); err != nil || got.Pending != want {
 				t.Errorf("document %d: %+v, %v, want %d pending", i, got, err, want)
 			}
 			time.Sleep(40*time.Second + time.Millisecond)

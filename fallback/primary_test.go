@@ -123,23 +123,22 @@ func (p *primary) NextEach(ctx context.Context, customers []string) ([]priority.
 	})
 }
 
-func (p *primary) Submit(ctx context.Context, customer, document string, cost float64) (d priority.Decision, err error) {
-	err = p.do(ctx, call{"Submit", customer, []string{document}, 0}, false, func([]int) error {
-		d, err = p.Store.Submit(ctx, customer, document, cost)
+func (p *primary) Submit(ctx context.Context, customer string, document priority.Document) (d priority.Decision, err error) {
+	err = p.do(ctx, call{"Submit", customer, []string{document.ID}, 0}, false, func([]int) error {
+		d, err = p.Store.Submit(ctx, customer, document)
 		return err
 	})
 	return d, err
 }
 
-func (p *primary) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	decisions := make([]priority.Decision, len(documents))
-	return decisions, p.do(ctx, call{"SubmitN", customer, documents, 0}, true, func(entries []int) (err error) {
+func (p *primary) SubmitN(ctx context.Context, customer string, documents []priority.Document) ([]priority.Decision, error) {
+	decisions, ids := make([]priority.Decision, len(documents)), make([]string, len(documents))
+	for i, document := range documents {
+		ids[i] = document.ID
+	}
+	return decisions, p.do(ctx, call{"SubmitN", customer, ids, 0}, true, func(entries []int) (err error) {
 		for _, i := range entries {
-			cost := 0.0
-			if costs != nil {
-				cost = costs[i]
-			}
-			if decisions[i], err = p.Store.Submit(ctx, customer, documents[i], cost); err != nil {
+			if decisions[i], err = p.Store.Submit(ctx, customer, documents[i]); err != nil {
 				return err
 			}
 		}
@@ -166,6 +165,24 @@ func (p *primary) DoneN(ctx context.Context, customer string, documents []string
 			if ended[i], err = p.Store.Done(ctx, customer, documents[i], took); err != nil {
 				return err
 			}
+		}
+		return nil
+	})
+}
+
+// DoneLate is noted as a DoneN.
+func (p *primary) DoneLate(ctx context.Context, customer string, documents []priority.Late, took time.Duration) ([]priority.Ended, error) {
+	ended, ids := make([]priority.Ended, len(documents)), make([]string, len(documents))
+	for i, document := range documents {
+		ids[i] = document.ID
+	}
+	return ended, p.do(ctx, call{"DoneN", customer, ids, took}, true, func(entries []int) error {
+		for _, i := range entries {
+			one, err := p.Store.DoneLate(ctx, customer, documents[i:i+1], took)
+			if err != nil {
+				return err
+			}
+			ended[i] = one[0]
 		}
 		return nil
 	})
@@ -266,7 +283,7 @@ func back(t testing.TB, f *fallback.Store, p *primary) {
 func submit(t testing.TB, s priority.Store, customer string, documents ...string) {
 	t.Helper()
 	for _, document := range documents {
-		if _, err := s.Submit(context.Background(), customer, document, 0); err != nil {
+		if _, err := s.Submit(context.Background(), customer, priority.Document{ID: document}); err != nil {
 			t.Fatal(err)
 		}
 	}

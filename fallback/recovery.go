@@ -19,7 +19,7 @@ const backgroundTimeout = time.Second
 // retry is what happens in the background after a failure: probes, and the Dones that the
 // primary missed.
 type retry struct {
-	turn   chan struct{} // of capacity 1: held during a retry
+	turn   chan struct{} // has room for one: whoever retries holds it
 	closed atomic.Bool
 
 	// The customers whom a probe covers. There are several, so that a customer whose node
@@ -80,11 +80,8 @@ func (s *Store) retryNow() {
 	s.retry.mu.Lock()
 	s.retry.timer = nil // what fails from now on needs another one
 	s.retry.mu.Unlock()
-	if !s.retry.closed.Load() && (!s.Degraded() || s.probe()) {
+	if !s.retry.closed.Load() && (!s.breaker.needsProbe() || s.probe()) {
 		s.sendDones(context.Background(), s.retry.closed.Load)
-	}
-	if !s.Degraded() && s.used.Swap(false) {
-		s.memory.Clear() // what was counted there in between
 	}
 	<-s.retry.turn
 

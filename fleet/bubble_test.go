@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/testing/bubble"
@@ -146,7 +147,7 @@ func TestReport_DelaysNoCaller(t *testing.T) {
 				for range 100 {
 					began := time.Now()
 					must(member.Next(ctx, "acme"))(t)
-					must(member.Submit(ctx, "globex", "d", 0))(t)
+					must(member.Submit(ctx, "globex", priority.Document{ID: "d"}))(t)
 					must(member.Done(ctx, "globex", "d", 0))(t)
 					if r := member.Report(); r.Degraded || r.Fallback > 0 {
 						t.Fatalf("%+v", r)
@@ -172,10 +173,10 @@ func TestClose_WithoutRedis(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		member := v.member(nil)
-		must(member.Submit(t.Context(), "acme", "d", 0))(t)
+		must(member.Submit(t.Context(), "acme", priority.Document{ID: "d"}))(t)
 		v.Faults.Fail(prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
 		must(member.Done(t.Context(), "acme", "d", 0))(t)
-		time.Sleep(5 * time.Second) // a report is being written, and rules are read
+		time.Sleep(5 * time.Second) // a report is being written, and policies are read
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
@@ -197,7 +198,7 @@ func TestClose_Order(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		member, ctx := v.member(&fleet.Options{Fallback: fallback.Options{RetryAfter: time.Hour}}), t.Context()
-		must(member.Submit(ctx, "acme", "d", 0))(t)
+		must(member.Submit(ctx, "acme", priority.Document{ID: "d"}))(t)
 		v.Faults.Fail(prioritytest.Fault{Customer: "acme"})
 		must(member.Done(ctx, "acme", "d", 0))(t)
 		v.Faults.Heal()
@@ -241,12 +242,12 @@ func TestReport_Outage(t *testing.T) {
 			t.Errorf("while Redis is down: %+v", r)
 		}
 		time.Sleep(5 * time.Second)
-		if r := member.Report(); r.Rules.Error != "Redis does not answer" {
-			t.Errorf("of the rules: %+v", r.Rules)
+		if r := member.Report(); r.Following.Code != control.Unreachable {
+			t.Errorf("of the policies: %+v", r.Following)
 		}
 		v.Faults.Heal()
 		time.Sleep(time.Minute)
-		if r := member.Report(); r.Degraded || r.Fallback != 0 || r.Rules.Error != "" {
+		if r := member.Report(); r.Degraded || r.Fallback != 0 || r.Following.Code != "" {
 			t.Errorf("a minute later: %+v", r)
 		}
 	})

@@ -1,15 +1,16 @@
 package fleet
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/check"
+	"github.com/docpriority/priority/internal/customer"
 )
 
 // Busy is a customer with many documents, in the window or before.
@@ -17,7 +18,7 @@ type Busy struct {
 	Customer  string
 	Documents int64 // in the window
 
-	// Rule decided the last document's Level; Count or Load is the number behind it.
+	// Rule decided the latest document's Level; Count or Load is the number behind it.
 	Rule  priority.Rule
 	Level priority.Level
 	Count int64
@@ -37,16 +38,15 @@ type Busy struct {
 type Part struct {
 	Ago       time.Duration  // time from the first of them to the report
 	Documents int64          // at least one
-	Level     priority.Level // of the last of them
+	Level     priority.Level // of the latest of them
 }
 
 // PartLength is how long a [Part] is.
 const PartLength = 5 * time.Minute
 
-// busy is a Busy in JSON.
-type busy struct {
-	Customer  *string        `json:"customer,omitempty"`
-	Base64    []byte         `json:"customer_base64,omitempty"` // set instead, if the customer is not UTF-8
+// busyJSON is a Busy in a report.
+type busyJSON struct {
+	customer.Name
 	Documents int64          `json:"documents"`
 	Rule      string         `json:"rule"`
 	Level     priority.Level `json:"level"`
@@ -59,14 +59,9 @@ type busy struct {
 
 const byCount, byLoad = "count", "load"
 
-// jsonOf returns the customer in a report's format.
-func jsonOf(b Busy) busy {
-	f := busy{Documents: b.Documents, Level: b.Level, AgoMS: b.Ago.Milliseconds(), Pending: b.Pending}
-	if utf8.ValidString(b.Customer) {
-		f.Customer = &b.Customer
-	} else {
-		f.Base64 = []byte(b.Customer)
-	}
+// MarshalJSON returns the customer in a report's format.
+func (b Busy) MarshalJSON() ([]byte, error) {
+	f := busyJSON{Name: customer.NameOf(b.Customer), Documents: b.Documents, Level: b.Level, AgoMS: b.Ago.Milliseconds(), Pending: b.Pending}
 	if b.Rule == priority.ByCount {
 		f.Rule, f.Count = byCount, &b.Count
 	} else {
@@ -77,51 +72,61 @@ func jsonOf(b Busy) busy {
 		hour = append(hour, fmt.Sprint(int64(p.Ago.Seconds()), p.Documents, p.Level))
 	}
 	f.Hour = strings.Join(hour, " ")
-	return f
+	return encode(f)
 }
 
-// read reverses jsonOf. It returns an error for values that no process writes.
-func (f busy) read() (Busy, error) {
-	b := Busy{Customer: string(f.Base64), Documents: f.Documents, Level: f.Level, Ago: time.Duration(f.AgoMS) * time.Millisecond, Pending: f.Pending}
-	if f.Customer != nil {
-		b.Customer = *f.Customer
+// UnmarshalJSON reverses MarshalJSON. It returns an error for values that no process writes.
+func (b *Busy) UnmarshalJSON(text []byte) error {
+	var f busyJSON
+	if err := json.Unmarshal(text, &f); err != nil {
+		return err
 	}
+	read := Busy{Customer: f.Exact(), Documents: f.Documents, Level: f.Level, Ago: time.Duration(f.AgoMS) * time.Millisecond, Pending: f.Pending}
 	switch f.Rule {
 	case byCount:
-		b.Rule = priority.ByCount
+		read.Rule = priority.ByCount
 	case byLoad:
-		b.Rule = priority.ByLoad
+		read.Rule = priority.ByLoad
 	}
 	if f.Count != nil {
-		b.Count = *f.Count
+		read.Count = *f.Count
 	}
 	if f.Load != nil {
-		b.Load = *f.Load
+		read.Load = *f.Load
 	}
-	if err := check.Customer(b.Customer); err != nil {
-		return b, err
+	if err := errors.Join(f.Check(), check.Customer(read.Customer)); err != nil {
+		return err
 	}
 	if !isNumber(f.Documents) || !isNumber(f.Pending) || !isLevel(f.Level) || f.AgoMS < 0 || f.AgoMS > maxMS {
-		return b, fmt.Errorf("%.40q has %d documents, the last %d ms ago of level %d, %d pending", b.Customer, f.Documents, f.AgoMS, f.Level, f.Pending)
+		return fmt.Errorf("%.40q has %d documents, the latest %d ms ago of level %d, %d pending", read.Customer, f.Documents, f.AgoMS, f.Level, f.Pending)
 	}
-	numbers := make([]int64, 0, 3*steps)
-	for text := range strings.FieldsSeq(f.Hour) {
-		n, err := strconv.ParseInt(text, 10, 64)
+	var ok bool
+	if read.Hour, ok = partsOf(f.Hour); !ok {
+		return fmt.Errorf("%.40q has the hour %.80q", read.Customer, f.Hour)
+	}
+	*b = read
+	return nil
+}
+
+// partsOf reads the parts of an hour. It is false for a text that no process writes.
+func partsOf(text string) (parts []Part, ok bool) {
+	var numbers []int64
+	for word := range strings.FieldsSeq(text) {
+		n, err := strconv.ParseInt(word, 10, 64)
 		if err != nil || !isNumber(n) || len(numbers) >= 3*steps {
-			return b, fmt.Errorf("%.40q has the hour %.80q", b.Customer, f.Hour)
+			return nil, false
 		}
 		numbers = append(numbers, n)
 	}
 	if len(numbers)%3 != 0 {
-		return b, fmt.Errorf("%.40q has the hour %.80q", b.Customer, f.Hour)
+		return nil, false
 	}
-	b.Hour = slices.Grow(b.Hour, len(numbers)/3)
 	for ; len(numbers) > 0; numbers = numbers[3:] {
 		part := Part{time.Duration(numbers[0]) * time.Second, numbers[1], priority.Level(numbers[2])}
 		if part.Ago > 2*time.Hour || !isLevel(part.Level) {
-			return b, fmt.Errorf("%.40q has the hour %.80q", b.Customer, f.Hour)
+			return nil, false
 		}
-		b.Hour = append(b.Hour, part)
+		parts = append(parts, part)
 	}
-	return b, nil
+	return parts, true
 }

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// The numbers of steps in the window and of parts in the hour.
+	// steps is how many of them are remembered, of each length.
 	steps      = 12
-	stepLength = 5 * time.Second
+	stepLength = 5 * time.Second // of the window; those of the hour are of PartLength
 
 	// perLock is how many documents are counted under one lock, so that a call of a million
 	// does not block others.
@@ -30,27 +30,26 @@ const (
 type collector struct {
 	joined time.Time
 
-	mu      sync.Mutex
-	steps   []*step // the window's, the current step last; the others do not change
-	hour    []*part // likewise
-	waiting backlogs
+	mu           sync.Mutex
+	window, hour recent
+	waiting      backlogs
 }
 
-// step counts what happened in five seconds of the window.
+// recent has the last twelve steps of a length since the member joined.
+type recent struct {
+	length time.Duration
+	all    []*step // the current one last; the others do not change
+}
+
+// step counts what happened in it. Those of the hour have customers and the waits of level 1
+// only.
 type step struct {
-	number               int64 // since the member joined
+	number               int64
 	byCount, byLoad      map[priority.Level]int64
 	overridden, fallback int64
 	errors               map[string]int64
 	waits                map[priority.Level]Histogram
 	customers            customers
-}
-
-// part counts what happened in five minutes of the hour.
-type part struct {
-	number     int64 // since the member joined
-	firstWaits Histogram
-	customers  customers
 }
 
 func newStep(number int64) *step {
@@ -60,8 +59,38 @@ func newStep(number int64) *step {
 	}
 }
 
+// number returns the number of the step at a time since the member joined.
+func (r *recent) number(up time.Duration) int64 { return int64(up / r.length) }
+
+// at returns the step at a time since the member joined, or a later one that has already begun.
+// It forgets steps that are over.
+func (r *recent) at(up time.Duration) *step {
+	number := r.number(up)
+	if n := len(r.all); n == 0 || r.all[n-1].number < number {
+		r.all = append(slices.DeleteFunc(r.all, func(s *step) bool { return s.number <= number-steps }), newStep(number))
+	}
+	return r.all[len(r.all)-1]
+}
+
+// kept returns a snapshot of the steps.
+func (r *recent) kept(up time.Duration) []*step {
+	current := *r.at(up)
+	current.byCount, current.byLoad, current.errors = maps.Clone(current.byCount), maps.Clone(current.byLoad), maps.Clone(current.errors)
+	current.customers, current.waits = maps.Clone(current.customers), maps.Clone(current.waits)
+	for level, h := range current.waits {
+		current.waits[level] = maps.Clone(h)
+	}
+	return append(slices.Clone(r.all[:len(r.all)-1]), &current)
+}
+
 func newCollector(joined time.Time) *collector {
-	return &collector{joined: joined, waiting: make(backlogs)}
+	return &collector{joined: joined, window: recent{length: stepLength}, hour: recent{length: PartLength}, waiting: make(backlogs)}
+}
+
+// current returns the window's and the hour's step of a time. The caller holds mu.
+func (c *collector) current(now time.Time) (window, hour *step) {
+	up := now.Sub(c.joined)
+	return c.window.at(up), c.hour.at(up)
 }
 
 // observe is an [observe.Func].
@@ -98,22 +127,18 @@ func (c *collector) decided(now time.Time, rule priority.Rule, call observe.Call
 	}
 	for from := 0; from < len(call.Decisions); from += perLock {
 		c.mu.Lock()
-		s, p := c.current(now)
-		of := sameCustomer{counted: [2]customers{s.customers, p.customers}, waiting: c.waiting}
+		window, hour := c.current(now)
+		run := sameCustomer{counted: [2]customers{window.customers, hour.customers}, waiting: c.waiting}
 		for at := from; at < min(from+perLock, len(call.Decisions)); at++ {
 			if errs != nil && errs[at] != nil {
 				continue
 			}
-			customer := call.Customers[0]
-			if len(call.Customers) > 1 {
-				customer = call.Customers[at]
-			}
-			d := call.Decisions[at]
+			customer, d := call.CustomerOf(at), call.Decisions[at]
 			level := bounded(d.Level)
-			s.decided(rule, level, d)
-			of.count(customer, lastDecision{customer, now, rule, level, d.Count, d.Load, d.Pending})
+			window.decided(rule, level, d)
+			run.count(customer, decision{customer, now, rule, level, d.Count, d.Load, d.Pending})
 		}
-		of.end()
+		run.end()
 		c.mu.Unlock()
 	}
 }
@@ -138,16 +163,16 @@ type sameCustomer struct {
 	waiting   backlogs
 	name      string
 	documents int64
-	last      lastDecision
+	latest    decision
 }
 
-func (s *sameCustomer) count(name string, last lastDecision) {
+func (s *sameCustomer) count(name string, latest decision) {
 	if name != s.name {
 		s.end()
 		s.name = name
 	}
 	s.documents++
-	s.last = last
+	s.latest = latest
 }
 
 func (s *sameCustomer) end() {
@@ -155,10 +180,10 @@ func (s *sameCustomer) end() {
 		return
 	}
 	for _, c := range s.counted {
-		c.count(s.name, s.documents, s.last)
+		c.count(s.name, s.documents, s.latest)
 	}
-	if s.last.rule == priority.ByLoad {
-		s.waiting.note(s.name, s.last)
+	if s.latest.rule == priority.ByLoad {
+		s.waiting.note(s.name, s.latest)
 	}
 	s.documents = 0
 }
@@ -169,22 +194,26 @@ func bounded(level priority.Level) priority.Level { return min(max(level, priori
 func (c *collector) ended(now time.Time, ended []priority.Ended) {
 	for part := range slices.Chunk(ended, perLock) {
 		c.mu.Lock()
-		s, p := c.current(now)
+		window, hour := c.current(now)
 		for _, e := range part {
 			if e.Level == 0 { // it was not pending
 				continue
 			}
 			level, bucket := bounded(e.Level), bucketOf(e.Latency)
-			if s.waits[level] == nil {
-				s.waits[level] = make(Histogram)
-			}
-			s.waits[level][bucket]++
+			window.waited(level, bucket)
 			if level == priority.First {
-				p.firstWaits[bucket]++
+				hour.waited(level, bucket)
 			}
 		}
 		c.mu.Unlock()
 	}
+}
+
+func (s *step) waited(level priority.Level, bucket int) {
+	if s.waits[level] == nil {
+		s.waits[level] = make(Histogram)
+	}
+	s.waits[level][bucket]++
 }
 
 // failed counts the documents for which a call failed.
@@ -206,36 +235,18 @@ func (c *collector) failed(now time.Time, call observe.Call) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, _ := c.current(now)
+	window, _ := c.current(now)
 	for class, n := range counts {
 		if n > 0 {
-			s.errors[class] += n
+			window.errors[class] += n
 		}
 	}
-}
-
-// current returns the step and the part of a time, or later ones that have already begun.
-// The caller holds mu.
-func (c *collector) current(now time.Time) (*step, *part) {
-	number, of := c.number(now, stepLength), c.number(now, PartLength)
-	if n := len(c.steps); n == 0 || c.steps[n-1].number < number {
-		c.steps = append(slices.DeleteFunc(c.steps, func(s *step) bool { return s.number <= number-steps }), newStep(number))
-	}
-	if n := len(c.hour); n == 0 || c.hour[n-1].number < of {
-		c.hour = append(slices.DeleteFunc(c.hour, func(p *part) bool { return p.number <= of-steps }),
-			&part{of, make(Histogram), make(customers)})
-	}
-	return c.steps[len(c.steps)-1], c.hour[len(c.hour)-1]
-}
-
-func (c *collector) number(now time.Time, length time.Duration) int64 {
-	return int64(now.Sub(c.joined) / length)
 }
 
 // fill writes the window's and the hour's numbers into a report.
 func (c *collector) fill(r *Report, now time.Time) {
 	r.Up = now.Sub(c.joined)
-	r.Window = r.Up - time.Duration(max(c.number(now, stepLength)-steps+1, 0))*stepLength
+	r.Window = r.Up - time.Duration(max(c.window.number(r.Up)-steps+1, 0))*stepLength
 	window, hour, waiting := c.kept(now)
 	inWindow, inHour := make(customers), make(customers)
 	for _, s := range window {
@@ -247,18 +258,18 @@ func (c *collector) fill(r *Report, now time.Time) {
 		r.Fallback += s.fallback
 		inWindow.addAll(s.customers)
 	}
-	first := map[int]int64{}
-	for _, p := range hour {
-		add(&first, p.firstWaits)
-		inHour.addAll(p.customers)
+	var waits map[priority.Level]Histogram
+	for _, s := range hour {
+		addWaits(&waits, s.waits)
+		inHour.addAll(s.customers)
 	}
-	r.FirstHour = first
+	r.FirstHour = waits[priority.First]
 	r.Busiest = busiest(now, inWindow, inHour, waiting)
 	for i := range r.Busiest {
 		b := &r.Busiest[i]
-		for _, p := range slices.Backward(hour) {
-			if of, ok := p.customers[b.Customer]; ok {
-				b.Hour = append(b.Hour, Part{max(now.Sub(of.first), 0), of.documents, of.last.level})
+		for _, s := range slices.Backward(hour) {
+			if counted, ok := s.customers[b.Customer]; ok {
+				b.Hour = append(b.Hour, Part{max(now.Sub(counted.first), 0), counted.documents, counted.latest.level})
 			}
 		}
 	}
@@ -268,27 +279,17 @@ func (c *collector) fill(r *Report, now time.Time) {
 func (c customers) addAll(later customers) {
 	for name, customer := range later {
 		customer.documents += c[name].documents
-		c[name] = customer // the last decision is the later step's
+		c[name] = customer // the latest decision is the later step's
 	}
 }
 
-// kept returns a snapshot of the window's steps, the hour's parts and the backlogs.
-func (c *collector) kept(now time.Time) ([]*step, []*part, backlogs) {
+// kept returns a snapshot of the window, the hour and the backlogs.
+func (c *collector) kept(now time.Time) (window, hour []*step, waiting backlogs) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.current(now) // forgets what has expired
-	maps.DeleteFunc(c.waiting, func(_ string, last lastDecision) bool { return now.Sub(last.at) > remembered })
-	window, hour := slices.Clone(c.steps), slices.Clone(c.hour)
-	last := *window[len(window)-1]
-	last.byCount, last.byLoad, last.errors = maps.Clone(last.byCount), maps.Clone(last.byLoad), maps.Clone(last.errors)
-	last.customers, last.waits = maps.Clone(last.customers), maps.Clone(last.waits)
-	for level, h := range last.waits {
-		last.waits[level] = maps.Clone(h)
-	}
-	window[len(window)-1] = &last
-	latest := hour[len(hour)-1]
-	hour[len(hour)-1] = &part{latest.number, maps.Clone(latest.firstWaits), maps.Clone(latest.customers)}
-	return window, hour, maps.Clone(c.waiting)
+	maps.DeleteFunc(c.waiting, func(_ string, latest decision) bool { return now.Sub(latest.at) > remembered })
+	up := now.Sub(c.joined)
+	return c.window.kept(up), c.hour.kept(up), maps.Clone(c.waiting)
 }
 
 // addWaits adds histograms to *to.

@@ -21,7 +21,7 @@ import (
 // next is a call of Next that decided at some time.
 func next(at time.Time, customer string, level priority.Level) observe.Call {
 	return observe.Call{
-		Operation: "Next", Items: 1, Customers: []string{customer}, Start: at,
+		Operation: "Next", Items: 1, Customer: customer, Start: at,
 		Decisions: []priority.Decision{{Level: level, Count: -int64(level), RuleLevel: level}},
 	}
 }
@@ -84,7 +84,7 @@ func TestCustomers_BusiestAmongMany(t *testing.T) {
 		}
 		n := int64(1 + random.IntN(3))
 		sent[name] += n
-		c.count(name, n, lastDecision{})
+		c.count(name, n, decision{})
 	}
 	for name, customer := range c {
 		if customer.documents > sent[name] || customer.documents < 1 || len(c) > mostCustomers {
@@ -105,16 +105,16 @@ func TestCollector_Counts(t *testing.T) {
 	c := newCollector(now)
 	for _, call := range []observe.Call{
 		next(now, "acme", 3),
-		{Operation: "NextN", Items: 2, Customers: []string{"acme"}, Decisions: []priority.Decision{{Level: 1, Degraded: true, RuleLevel: 1}, {Level: 2, RuleLevel: 4}}},
+		{Operation: "NextN", Items: 2, Customer: "acme", Decisions: []priority.Decision{{Level: 1, Degraded: true, RuleLevel: 1}, {Level: 2, RuleLevel: 4}}},
 		{Operation: "NextEach", Items: 3, Customers: []string{"a", "b", "a"}, Decisions: make([]priority.Decision, 3),
 			Err: &priority.BatchError{Errs: []error{refused, nil, priority.ErrCorrupt}}},
-		{Operation: "NextN", Customers: []string{"acme"}, Err: priority.ErrInvalid},
-		{Operation: "Submit", Items: 1, Customers: []string{"acme"}, Decisions: []priority.Decision{{Level: 5, Load: 200, Pending: 7, RuleLevel: 5}}},
-		{Operation: "SubmitN", Items: 4, Customers: []string{"c"}, Err: priority.ErrOutcomeUnknown},
-		{Operation: "DoneN", Items: 2, Customers: []string{"c"}, Ended: []priority.Ended{{}, {Latency: 1500 * time.Millisecond, Level: 5}}},
-		{Operation: "DoneN", Items: 2, Customers: []string{"c"}, Err: errors.New("odd")},
-		{Operation: "Peek", Customers: []string{"c"}, Err: refused},
-		{Operation: "Reset", Customers: []string{"c"}},
+		{Operation: "NextN", Customer: "acme", Err: priority.ErrInvalid},
+		{Operation: "Submit", Items: 1, Customer: "acme", Decisions: []priority.Decision{{Level: 5, Load: 200, Pending: 7, RuleLevel: 5}}},
+		{Operation: "SubmitN", Items: 4, Customer: "c", Err: priority.ErrOutcomeUnknown},
+		{Operation: "DoneN", Items: 2, Customer: "c", Ended: []priority.Ended{{}, {Latency: 1500 * time.Millisecond, Level: 5}}},
+		{Operation: "DoneN", Items: 2, Customer: "c", Err: errors.New("odd")},
+		{Operation: "Peek", Customer: "c", Err: refused},
+		{Operation: "Reset", Customer: "c"},
 	} {
 		call.Start = now
 		c.observe(context.Background(), call)

@@ -16,15 +16,15 @@ const mostCustomers = 1000
 // customers counts the documents of at most mostCustomers customers, by the algorithm of
 // Misra and Gries: exactly if there are no more, else never too high, and too low by at
 // most a thousandth of all documents. So it keeps busy customers, however many others come.
-type customers map[string]customer
+type customers map[string]tally
 
-type customer struct {
+type tally struct {
 	documents int64
 	first     time.Time // when the first of them came
-	last      lastDecision
+	latest    decision
 }
 
-type lastDecision struct {
+type decision struct {
 	name    string // a copy: the caller's string may be part of a large text
 	at      time.Time
 	rule    priority.Rule
@@ -35,42 +35,42 @@ type lastDecision struct {
 }
 
 // count counts n documents of a customer.
-func (c customers) count(name string, n int64, last lastDecision) {
-	if known, ok := c[name]; ok {
-		last.name = known.last.name
-		c[last.name] = customer{known.documents + n, known.first, last}
+func (c customers) count(name string, n int64, latest decision) {
+	if before, ok := c[name]; ok {
+		latest.name = before.latest.name
+		c[latest.name] = tally{before.documents + n, before.first, latest}
 		return
 	}
 	if len(c) >= mostCustomers {
 		fewest := n
-		for _, known := range c {
-			fewest = min(fewest, known.documents)
+		for _, other := range c {
+			fewest = min(fewest, other.documents)
 		}
-		for other, known := range c {
-			if known.documents -= fewest; known.documents == 0 {
-				delete(c, other)
+		for name, other := range c {
+			if other.documents -= fewest; other.documents == 0 {
+				delete(c, name)
 			} else {
-				c[other] = known
+				c[name] = other
 			}
 		}
 		n -= fewest
 	}
 	if n > 0 {
-		last.name = strings.Clone(name)
-		c[last.name] = customer{n, last.at, last}
+		latest.name = strings.Clone(name)
+		c[latest.name] = tally{n, latest.at, latest}
 	}
 }
 
-// backlogs are the last decisions by load about the customers who had the most pending.
-type backlogs map[string]lastDecision
+// backlogs are the latest decisions by load about the customers who had the most pending.
+type backlogs map[string]decision
 
 // remembered is how long a backlog is remembered: the longest lease.
 const remembered = 24 * time.Hour
 
 // note records a decision. With too many customers, it forgets the half with fewer pending
 // documents.
-func (b backlogs) note(name string, last lastDecision) {
-	known, ok := b[name]
+func (b backlogs) note(name string, latest decision) {
+	before, ok := b[name]
 	if !ok {
 		if len(b) >= mostCustomers {
 			names := slices.SortedFunc(maps.Keys(b), func(x, y string) int { return cmp.Compare(b[y].pending, b[x].pending) })
@@ -78,10 +78,10 @@ func (b backlogs) note(name string, last lastDecision) {
 				delete(b, name)
 			}
 		}
-		known.name = strings.Clone(name)
+		before.name = strings.Clone(name)
 	}
-	last.name = known.name
-	b[last.name] = last
+	latest.name = before.name
+	b[latest.name] = latest
 }
 
 // busiest returns the customers that a report names: those with the most documents in the
@@ -92,19 +92,19 @@ func busiest(now time.Time, window, hour customers, waiting backlogs) []Busy {
 	// add adds up to most names, by number.
 	add := func(most int, names []string, number func(name string) int64) {
 		slices.SortFunc(names, func(x, y string) int {
-			return cmp.Or(cmp.Compare(number(y), number(x)), cmp.Compare(window[y].last.level, window[x].last.level), strings.Compare(x, y))
+			return cmp.Or(cmp.Compare(number(y), number(x)), cmp.Compare(window[y].latest.level, window[x].latest.level), strings.Compare(x, y))
 		})
 		for _, name := range names[:min(most, len(names))] {
 			seen[name] = true
-			last := waiting[name]
-			for _, other := range []lastDecision{hour[name].last, window[name].last} {
-				if !other.at.Before(last.at) {
-					last = other
+			latest := waiting[name]
+			for _, other := range []decision{hour[name].latest, window[name].latest} {
+				if !other.at.Before(latest.at) {
+					latest = other
 				}
 			}
 			all = append(all, Busy{
 				Customer: name, Documents: window[name].documents,
-				Rule: last.rule, Level: last.level, Count: last.count, Load: last.load, Ago: max(now.Sub(last.at), 0), Pending: last.pending,
+				Rule: latest.rule, Level: latest.level, Count: latest.count, Load: latest.load, Ago: max(now.Sub(latest.at), 0), Pending: latest.pending,
 			})
 		}
 	}

@@ -42,7 +42,7 @@ func Example() {
 	}()
 
 	ctx := context.Background()
-	decision, err := store.Submit(ctx, "acme", "invoice-1", 0)
+	decision, err := store.Submit(ctx, "acme", priority.Document{ID: "invoice-1"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,21 +1,15 @@
-// Package fleet gives each document of each customer a level from 1 (processed first) to 9
-// (processed last) when it arrives, based on how much that customer has sent recently. One
-// customer's flood no longer makes the others wait.
+// Package fleet puts the whole stack together in one call, and lets a process report what it
+// does.
 //
-//	store, err := fleet.Join(client, nil)                          // once, in each process
-//	decision, err := store.Submit(ctx, "acme", "invoice-4711", 12) // a document has arrived: 12 pages; 0 if unknown
-//	publish(document, decision.Level)                              // into your queue; 1 is first
-//	_, err = store.Done(ctx, "acme", "invoice-4711", took)         // when it is processed
+//	store, err := fleet.Join(client, nil)
 //
-// The store follows operators' settings, answers while Redis cannot be reached, and reports
-// what the process did. The package also reads the reports of all processes.
-//
-// [Join] wraps a RedisStore with package control, package fallback and package observe,
-// in this order. Each of them works without this package too.
+// [Join] creates a RedisStore that follows operators' settings (package control), answers while
+// Redis cannot be reached (package fallback), and is observed (package observe). Each of these
+// works without this package too. The page of package priority shows the calls.
 //
 // Every five seconds a member writes a [Report] to Redis: who it is, which levels its
 // documents got in the last minute, how long they waited, which customers were busiest,
-// and whether it follows the operators' rules. A process whose report is older than half a
+// and whether it follows the operators' policies. A process whose report is older than half a
 // minute is gone; the report expires after an hour. [Read] returns all reports, and [Add]
 // adds them up. Members in Python and Node.js write the same reports.
 package fleet
@@ -31,6 +25,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/keys"
 	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/observe"
 )
@@ -41,7 +36,7 @@ type Options struct {
 	// set others. Overrides are always read.
 	Store priority.RedisOptions
 
-	// Interval is how often to check for changed rules: at least 10 ms, at most a minute.
+	// Interval is how often to check for changed policies: at least 10 ms, at most a minute.
 	// Default: 500 ms.
 	Interval time.Duration
 
@@ -52,7 +47,7 @@ type Options struct {
 	Observers []observe.Func
 
 	// Logger logs what operators should know: that Redis cannot be reached, or can be
-	// again; which rules are followed, and why newer rules are not; corrupt keys; and that
+	// again; which policies are followed, and why newer ones are not; corrupt keys; and that
 	// reports cannot be written. Default: slog.Default().
 	Logger *slog.Logger
 
@@ -62,7 +57,7 @@ type Options struct {
 }
 
 // Member is a [priority.Store], and a process's place in the fleet. From Join to Close it
-// follows the operators' rules and writes reports in the background; no call waits for
+// follows the operators' policies and writes reports in the background; no call waits for
 // that. Its memory for reports is bounded: numbers, and entries of at most 25,000
 // customers.
 //
@@ -71,7 +66,7 @@ type Member struct {
 	stack
 
 	who      Report // the fields that never change
-	control  *control.Store
+	follower *control.Follower
 	fallback *fallback.Store
 	seen     *collector
 	writer   *writer
@@ -95,41 +90,52 @@ func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 	if len(opts.Name) > maxNameBytes {
 		return nil, fmt.Errorf("%w option: Name %.80q has more than %d bytes", priority.ErrInvalid, opts.Name, maxNameBytes)
 	}
-	m := &Member{who: whoIs(opts.Name), seen: newCollector(time.Now())}
-	m.writer = newWriter(client, cmp.Or(opts.Store.Prefix, defaultPrefix), m.who.ID, m.json)
-	log := &logger{Logger: cmp.Or(opts.Logger, slog.Default()), degraded: func() bool { return m.fallback.Degraded() }}
-	m.writer.onError = log.reports
-
-	var err error
-	m.control, err = control.New(client, &control.Options{Store: opts.Store, Interval: opts.Interval, OnChange: func(status control.Status) {
-		m.writer.soon()
-		log.rules(status)
-	}})
+	options := opts.Store
+	options.Overrides = true
+	store, err := priority.NewRedisStore(client, &options)
 	if err != nil {
 		return nil, err
 	}
-	m.who.Levels = m.control.Last()
+	m := &Member{who: whoIs(opts.Name), seen: newCollector(time.Now())}
+	m.who.Levels = store.Last()
+	m.writer = newWriter(client, keys.Prefix(store.Prefix()), m.who.ID, m.json)
+	log := &logger{Logger: cmp.Or(opts.Logger, slog.Default()), degraded: m.Degraded}
+	m.writer.onError = log.reports
+
 	back := opts.Fallback
 	back.OnChange, back.OnError = log.circuit(back.OnChange), log.failed(back.OnError)
-	if m.fallback, err = fallback.New(m.control, &back); err != nil {
+	if m.fallback, err = fallback.New(store, &back); err != nil {
 		return nil, err
 	}
 	if m.stack, err = observe.New(m.fallback, append([]observe.Func{m.seen.observe}, opts.Observers...)...); err != nil {
 		return nil, err
 	}
-	go m.writer.run(func(ctx context.Context) { _ = m.control.Refresh(ctx) })
+	m.follower, err = control.Follow(client, store, &control.Options{Interval: opts.Interval, OnChange: func(status control.Status) {
+		m.writer.soon()
+		log.following(status)
+	}})
+	if err != nil {
+		return nil, err
+	}
+	go m.writer.run(func(ctx context.Context) { _ = m.follower.Refresh(ctx) })
 	return m, nil
 }
 
-const defaultPrefix = "priority"
+// Degraded reports whether Redis did not decide when it was asked last, so that the process
+// answers by itself, as a readiness check may want to know.
+func (m *Member) Degraded() bool { return m.fallback.Degraded() }
+
+// Status returns what the member follows of the policies that operators have set.
+func (m *Member) Status() control.Status { return m.follower.Status() }
 
 // Report returns what the member reports: what it did in the last minute.
 func (m *Member) Report() Report {
 	now := time.Now()
 	r := m.who
 	m.seen.fill(&r, now)
-	r.Degraded = m.fallback.Degraded()
-	r.Rules = rulesOf(m.control.Status())
+	r.Degraded = m.Degraded()
+	r.Following = m.Status().Following
+	r.Following.Detail = plainText(r.Following.Detail, maxTextBytes)
 	return r
 }
 
@@ -141,12 +147,12 @@ func (m *Member) json() []byte {
 func (m *Member) Unwrap() priority.Store { return m.stack }
 
 // Close ends the member: it sends the Dones that Redis has not received, removes the
-// report, and stops following the operators' rules. It gives up when ctx ends.
+// report, and stops following the operators' policies. It gives up when ctx ends.
 // Calls still work afterwards. An error says what was not finished; Close may then be
 // called again. A report that cannot be removed is not an error: the process counts as gone
 // until the report expires, within an hour.
 func (m *Member) Close(ctx context.Context) error {
 	owed := m.fallback.Close(ctx)
 	ended := m.writer.close(ctx)
-	return errors.Join(owed, ended, m.control.Close(ctx))
+	return errors.Join(owed, ended, m.follower.Close(ctx))
 }

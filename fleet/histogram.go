@@ -23,6 +23,16 @@ func bucketOf(wait time.Duration) int {
 	return min(int(math.Ceil(4*math.Log2(float64(ms)))), lastBucket)
 }
 
+// isCredible reports whether a process could have counted so.
+func (h Histogram) isCredible() bool {
+	for i, n := range h {
+		if i < 0 || i > lastBucket || !isNumber(n) {
+			return false
+		}
+	}
+	return true
+}
+
 // Count returns the number of documents.
 func (h Histogram) Count() int64 {
 	var all int64

@@ -64,7 +64,7 @@ func (l *logger) failed(next func(err error)) func(err error) {
 }
 
 // quiet is a period in which nothing more is logged.
-type quiet struct{ until atomic.Int64 } // in nanoseconds of Unix time
+type quiet struct{ until atomic.Int64 } // its end, in nanoseconds of Unix time
 
 // ended reports whether the period has ended, and if so begins another.
 func (q *quiet) ended() bool {
@@ -81,17 +81,17 @@ func corruptOf(err error) error {
 	return err
 }
 
-// rules logs which rules are followed, and why newer rules are not.
-func (l *logger) rules(status control.Status) {
+// following logs which policies are followed, and why newer ones are not.
+func (l *logger) following(status control.Status) {
 	switch {
-	case errors.Is(status.Err, control.ErrLost):
-		l.Error("priority: Redis lost what operators set; the known rules stay in force", "error", status.Err, "version", status.Version)
-	case status.Err != nil:
-		l.Warn("priority: the operators' rules cannot be read or used; the known ones stay in force", "error", status.Err, "version", status.Version)
-	case status.Rules == nil:
-		l.Info("priority: operators have set no rules; the process's own options apply", "version", status.Version)
+	case status.Code == control.Lost:
+		l.Error("priority: Redis lost what operators set; the known policies stay in force", "error", status.Err, "version", status.Version)
+	case status.Code != "":
+		l.Warn("priority: the operators' policies cannot be read or used; the known ones stay in force", "error", status.Err, "version", status.Version)
+	case status.Own:
+		l.Info("priority: operators have set no policies; the process's own options apply", "version", status.Version)
 	default:
-		l.Info("priority: the operators' rules are followed", "version", status.Version)
+		l.Info("priority: the operators' policies are followed", "version", status.Version)
 	}
 }
 

@@ -20,14 +20,15 @@ import (
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/testing/bubble"
 	"github.com/docpriority/priority/internal/testing/markdown"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/prioritytest"
 )
 
 var demo = control.Change{By: "mary", Why: "a demo"}
 
-// Operators see within a moment who follows their rules, and why somebody does not.
-func TestReport_RulesChanged(t *testing.T) {
+// Operators see within a moment who follows their policies, and why somebody does not.
+func TestReport_PoliciesChanged(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		ctx, reader := t.Context(), v.Client(nil)
@@ -35,19 +36,19 @@ func TestReport_RulesChanged(t *testing.T) {
 		v.member(&fleet.Options{Name: "three levels", Store: priority.RedisOptions{Policy: priority.Policy{Thresholds: []int64{-1, -2}, Loads: []float64{1, 2}}}})
 		time.Sleep(12 * time.Second)
 		admin := must(control.NewAdmin(reader, nil))(t)
-		version := must(admin.Apply(ctx, 0, control.Rules{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
-		time.Sleep(control.FollowedWithin)
+		version := must(admin.Apply(ctx, 0, priority.Policies{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
+		time.Sleep(time.Second)
 		reports := byName(t, reader)
-		if r := reports["nine levels"]; !r.Follows(version) || r.Rules.Version != version {
-			t.Errorf("nine levels: %+v", r.Rules)
+		if r := reports["nine levels"]; !r.Follows(version) || r.Following.Version != version {
+			t.Errorf("nine levels: %+v", r.Following)
 		}
-		if r := reports["three levels"]; r.Follows(version) || r.Rules.Version != 0 || !strings.Contains(r.Rules.Error, "3") || strings.Contains(r.Rules.Error, "priority:") {
-			t.Errorf("three levels: %+v", r.Rules)
+		if r := reports["three levels"]; r.Follows(version) || r.Following.Version != 0 || r.Following.Code != control.Invalid || r.Following.Detail != "its queue has 3 levels, the policies 9" {
+			t.Errorf("three levels: %+v", r.Following)
 		}
 		v.Server.FlushAll()
-		time.Sleep(control.FollowedWithin)
-		if r := byName(t, reader)["nine levels"]; r.Follows(version) || r.Rules.Version != version || !strings.Contains(r.Rules.Error, "lost") {
-			t.Errorf("when Redis was emptied: %+v", r.Rules)
+		time.Sleep(time.Second)
+		if r := byName(t, reader)["nine levels"]; r.Follows(version) || r.Following.Version != version || r.Following.Code != control.Lost {
+			t.Errorf("when Redis was emptied: %+v", r.Following)
 		}
 	})
 }
@@ -82,10 +83,10 @@ func TestReport_Overridden(t *testing.T) {
 	client, ctx := redistest.Start(t).Client(), t.Context()
 	member := join(t, client, nil)
 	admin := must(control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute}))(t)
-	must(admin.SetOverride(ctx, "acme", priority.Override{Earliest: 7, Latest: 7}, time.Hour, demo))(t)
+	must(admin.SetOverride(ctx, "acme", priority.Bounds{Earliest: 7, Latest: 7}, time.Hour, demo))(t)
 	must(member.NextN(ctx, "acme", 3))(t)
-	must(member.Submit(ctx, "acme", "d", 0))(t)
-	must(admin.SetOverride(ctx, "globex", priority.Override{Latest: 8}, time.Hour, demo))(t)
+	must(member.Submit(ctx, "acme", priority.Document{ID: "d"}))(t)
+	must(admin.SetOverride(ctx, "globex", priority.Bounds{Latest: 8}, time.Hour, demo))(t)
 	must(member.Next(ctx, "globex"))(t) // whose level is the rule's
 	r := member.Report()
 	if r.Overridden != 4 || r.ByCount[7] != 3 || r.ByCount[1] != 1 || r.ByLoad[7] != 1 || !r.Overrides || r.Busiest[0].Level != 7 {
@@ -94,18 +95,17 @@ func TestReport_Overridden(t *testing.T) {
 }
 
 // What is found within a member decides as the member does, also if it was asked for before.
-func TestAs_FollowsRules(t *testing.T) {
+func TestAs_FollowsPolicies(t *testing.T) {
 	client, ctx := redistest.Start(t).Client(), t.Context()
 	member := join(t, client, nil)
 	redisStore, found := priority.As[*priority.RedisStore](member)
-	follower, _ := priority.As[*control.Store](member)
 	if !found {
 		t.Fatal("no RedisStore is found")
 	}
 	admin := must(control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute}))(t)
-	must(admin.Apply(ctx, 0, control.Rules{Policy: priority.Policy{Thresholds: []int64{0, -1}}}, demo))(t)
-	must(admin.SetOverride(ctx, "globex", priority.Override{Earliest: 3, Latest: 3}, time.Hour, demo))(t)
-	check(t, follower.Refresh(ctx))
+	must(admin.Apply(ctx, 0, priority.Policies{Policy: priority.Policy{Thresholds: []int64{0, -1}}}, demo))(t)
+	must(admin.SetOverride(ctx, "globex", priority.Bounds{Earliest: 3, Latest: 3}, time.Hour, demo))(t)
+	redistest.Await(t, "the policies are followed", func() bool { return member.Status().Version == 1 })
 	if got := redisStore.PolicyOf("acme"); !reflect.DeepEqual(got, member.PolicyOf("acme")) || got.Last() != 3 {
 		t.Errorf("policy %+v", got)
 	}
@@ -168,8 +168,8 @@ func TestLog(t *testing.T) {
 			t.Errorf("at first: %s", logged)
 		}
 		admin := must(control.NewAdmin(reader, nil))(t)
-		version := must(admin.Apply(ctx, 0, control.Rules{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
-		says("rules", "INFO", "rules are followed")
+		version := must(admin.Apply(ctx, 0, priority.Policies{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
+		says("policies", "INFO", "policies are followed")
 		check(t, reader.LPush(ctx, "priority:{globex}:count", "x").Err())
 		must(member.NextEach(ctx, []string{"acme"}))(t)
 		for range 3 {
@@ -198,7 +198,7 @@ func TestLog(t *testing.T) {
 		}
 		says("its end", "INFO", "Redis decides levels again")
 		v.Server.FlushAll()
-		says("lost rules", "ERROR", "the known rules stay in force")
+		says("lost policies", "ERROR", "the known policies stay in force")
 		mu.Lock()
 		defer mu.Unlock()
 		if len(changes) != 2 || !changes[0] || changes[1] || version != 1 {
@@ -289,12 +289,12 @@ func asMember(t *testing.T, server *redistest.Server, rights []string) error {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "worker", Password: "secret"})
 	defer client.Close()
 	operator := must(control.NewAdmin(admin, &control.AdminOptions{Timeout: time.Minute}))(t)
-	must(operator.Apply(ctx, 0, control.Rules{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
-	must(operator.SetOverride(ctx, "acme", priority.Override{Earliest: 7, Latest: 7}, time.Hour, demo))(t)
+	must(operator.Apply(ctx, 0, priority.Policies{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
+	must(operator.SetOverride(ctx, "acme", priority.Bounds{Earliest: 7, Latest: 7}, time.Hour, demo))(t)
 	check(t, admin.ZAdd(ctx, "priority:{fleet}:members", redis.Z{Score: 1, Member: "killed"}).Err())
 	member := join(t, client, &fleet.Options{Name: "of few rights", Store: priority.RedisOptions{Timeout: 10 * time.Second}})
-	follower, _ := priority.As[*control.Store](member)
-	errs := []error{follower.Refresh(ctx)}
+	redistest.Await(t, "the policies are read, or refused", func() bool { s := member.Status(); return !s.ReadAt.IsZero() || s.Err != nil })
+	errs := []error{member.Status().Err}
 	_, err := member.NextN(ctx, "acme", 2)
 	errs = append(errs, err)
 	_, err = member.Next(ctx, "acme")
@@ -304,7 +304,7 @@ func asMember(t *testing.T, server *redistest.Server, rights []string) error {
 	check(t, admin.ZAdd(ctx, "priority:{acme}:pending", redis.Z{Score: 1, Member: "over"}).Err())
 	check(t, admin.Set(ctx, "priority:{full}:count", "-999999999999999", time.Minute).Err())
 	_, _ = member.Next(ctx, "full")
-	_, err = member.SubmitN(ctx, "acme", []string{"a", "b"}, nil)
+	_, err = member.SubmitN(ctx, "acme", named.Documents("a", "b"))
 	errs = append(errs, err)
 	_, err = member.Peek(ctx, "acme")
 	errs = append(errs, err)

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,19 +12,22 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/keys"
+	"github.com/docpriority/priority/internal/script"
 	"github.com/docpriority/priority/internal/typednil"
+	"github.com/docpriority/priority/lua"
 )
 
 const (
-	perScript = 100     // reports, so that no command blocks Redis for long
-	maxReads  = 100_000 // reports
+	perScript   = 100     // reports, so that no command blocks Redis for long
+	maxReads    = 100_000 // reports
+	readTimeout = 5 * time.Second
 )
 
-// membersScript returns the listed ids. The master runs a script even if the client
-// reads from replicas.
-const membersScript = `local time = redis.call('TIME')
-local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-return redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf', 'LIMIT', 0, ARGV[1])`
+var (
+	membersScript = script.New(lua.Members)
+	reportsScript = script.New(lua.Reports)
+)
 
 // Read returns the reports of all processes that share a prefix, in two round trips,
 // including processes killed within the last hour. Prefix "" means "priority". A report
@@ -34,12 +36,14 @@ func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Re
 	if typednil.Is(client) {
 		return nil, fmt.Errorf("%w option: the client is nil", priority.ErrInvalid)
 	}
-	prefix = cmp.Or(prefix, defaultPrefix)
-	ids, err := members(ctx, client, prefix)
+	d := script.Begin(ctx, readTimeout)
+	defer d.End()
+	runner, names := script.NewRunner(client), keys.Prefix(prefix)
+	ids, err := members(&d, runner, names)
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	found, err := textsOf(ctx, client, prefix, ids)
+	found, err := textsOf(&d, runner, names, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -59,9 +63,9 @@ func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Re
 // Emptied returns when a process last found that Redis had lost its data, by Redis's clock;
 // zero: not within a day. Prefix "" means "priority".
 func Emptied(ctx context.Context, client priority.RedisClient, prefix string) (time.Time, error) {
-	key := keyOf(cmp.Or(prefix, defaultPrefix), "emptied")
-	cmd := redis.NewStringCmd(ctx, "get", key)
-	_ = client.Process(ctx, cmd)
+	key, pipe := keys.Prefix(prefix).Emptied(), client.Pipeline()
+	cmd := pipe.Get(ctx, key)
+	_, _ = pipe.Exec(ctx)
 	at, err := cmd.Int64()
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -73,25 +77,18 @@ func Emptied(ctx context.Context, client priority.RedisClient, prefix string) (t
 }
 
 // members returns the ids of the processes with a recent report.
-func members(ctx context.Context, client priority.RedisClient, prefix string) ([]string, error) {
-	key := keyOf(prefix, "members")
-	cmd := redis.NewStringSliceCmd(ctx, "eval", membersScript, 1, key, maxReads)
-	cmd.SetFirstKeyPos(3)
-	_ = client.Process(ctx, cmd)
-	ids, err := cmd.Result()
-	if err != nil {
-		return nil, fmt.Errorf("fleet: cannot read %q: %w", key, err)
+func members(d *script.Deadline, runner *script.Runner, names keys.Prefix) (ids []string, err error) {
+	reply, failure := runner.Run(d, &script.Call{Script: membersScript, Key: names.Members(), Args: []any{maxReads}, ReadOnly: true})
+	if failure != nil {
+		return nil, fmt.Errorf("fleet: cannot read %q: %w", names.Members(), failure.Err)
+	}
+	for _, value := range reply.Values {
+		if id, ok := value.(string); ok {
+			ids = append(ids, id)
+		}
 	}
 	return ids, nil
 }
-
-// reportsScript returns the texts of reports, then the milliseconds until each expires.
-// The master runs it too.
-const reportsScript = `local found = redis.call('MGET', unpack(KEYS))
-for i, key in ipairs(KEYS) do
-  found[#KEYS + i] = redis.call('PTTL', key)
-end
-return found`
 
 // found is a report as Redis holds it.
 type found struct {
@@ -100,30 +97,25 @@ type found struct {
 }
 
 // textsOf returns the reports that exist.
-func textsOf(ctx context.Context, client priority.RedisClient, prefix string, ids []string) ([]found, error) {
-	pipe := client.Pipeline()
-	var pages []*redis.SliceCmd
+func textsOf(d *script.Deadline, runner *script.Runner, names keys.Prefix, ids []string) ([]found, error) {
+	var calls []script.Call
 	for page := range slices.Chunk(ids, perScript) {
-		args := []any{"eval", reportsScript, len(page)}
-		for _, id := range page {
-			args = append(args, keyOf(prefix, id))
+		call := script.Call{Script: reportsScript, Key: names.Report(page[0]), ReadOnly: true}
+		for _, id := range page[1:] {
+			call.OtherKeys = append(call.OtherKeys, names.Report(id))
 		}
-		cmd := redis.NewSliceCmd(ctx, args...)
-		cmd.SetFirstKeyPos(3)
-		_ = pipe.Process(ctx, cmd)
-		pages = append(pages, cmd)
+		calls = append(calls, call)
 	}
-	_, failed := pipe.Exec(ctx)
+	replies, failures := runner.RunEach(d, calls)
 	var reports []found
 	for page := range slices.Chunk(ids, perScript) {
-		cmd := pages[0]
-		pages = pages[1:]
-		if err := cmp.Or(cmd.Err(), failed); err != nil {
-			return nil, fmt.Errorf("fleet: cannot read the reports of %q: %w", prefix, err)
+		reply, failure := replies[0].Values, failures[0]
+		replies, failures = replies[1:], failures[1:]
+		if failure != nil {
+			return nil, fmt.Errorf("fleet: cannot read the reports beside %q: %w", names.Members(), failure.Err)
 		}
-		reply := cmd.Val()
 		if len(reply) != 2*len(page) {
-			return nil, fmt.Errorf("fleet: %d replies for %d reports of %q", len(reply), len(page), prefix)
+			return nil, fmt.Errorf("fleet: %d replies for %d reports beside %q", len(reply), len(page), names.Members())
 		}
 		for i, id := range page {
 			text, ok := reply[i].(string)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 )
 
 // Report is what one process of the fleet reports about itself.
@@ -38,8 +39,8 @@ type Report struct {
 	// fallback answers.
 	Degraded bool `json:"degraded"`
 
-	// Rules says which of the operators' rules the process follows.
-	Rules Rules `json:"rules"`
+	// Following says which of the operators' policies the process follows.
+	Following control.Following `json:"following"`
 
 	// ByCount and ByLoad count the documents by level, for the rule that decided. These are
 	// the levels that callers got, with overrides and fallbacks applied.
@@ -72,29 +73,16 @@ type Report struct {
 	Err error `json:"-"`
 }
 
-// Rules says which of the operators' rules a process follows.
-type Rules struct {
-	// Version is the version of the rules, or of their withdrawal; 0: none were ever set.
-	Version int64 `json:"version"`
-
-	// Own reports whether the process follows its own options.
-	Own bool `json:"own"`
-
-	// Error says why the process does not follow the newest rules; empty: it
-	// does.
-	Error string `json:"error"`
-}
-
-// GoneAfter is the Age of a report after which its process is gone or hangs. The report
+// goneAfter is the Age of a report after which its process is gone or hangs. The report
 // remains for an hour.
-const GoneAfter = 30 * time.Second
+const goneAfter = 30 * time.Second
 
-// Here reports whether the process has reported within GoneAfter.
-func (r Report) Here() bool { return r.Age <= GoneAfter }
+// Here reports whether the process has reported within half a minute.
+func (r Report) Here() bool { return r.Age <= goneAfter }
 
-// Follows reports whether the process follows the rules of a version, or newer ones.
+// Follows reports whether the process follows the policies of a version, or newer ones.
 func (r Report) Follows(version int64) bool {
-	return r.Err == nil && r.Rules.Version >= version && r.Rules.Error == ""
+	return r.Err == nil && r.Following.Version >= version && r.Following.Code == ""
 }
 
 // Documents returns how many documents got a level.
@@ -114,7 +102,7 @@ const (
 	maxReportBytes = 12 << 10
 	maxWaitsBytes  = 4 << 10
 	maxNameBytes   = 100
-	maxErrorBytes  = 200
+	maxTextBytes   = 200
 	mostBusiest    = 20
 	mostOthers     = 10
 
@@ -129,21 +117,16 @@ const (
 // fields are a report's fields in JSON.
 type fields struct {
 	Format int `json:"format"`
-	plain
-	UpMS     int64  `json:"up_ms"`
-	WindowMS int64  `json:"window_ms"`
-	Busiest  []busy `json:"busiest,omitempty"` // in place of the plain ones
+	report
+	UpMS     int64 `json:"up_ms"`
+	WindowMS int64 `json:"window_ms"`
 }
 
-type plain Report
+type report Report // without its methods
 
 // MarshalJSON returns the report as Redis holds it.
 func (r Report) MarshalJSON() ([]byte, error) {
-	f := fields{format, plain(r), r.Up.Milliseconds(), r.Window.Milliseconds(), nil}
-	for _, b := range r.Busiest {
-		f.Busiest = append(f.Busiest, jsonOf(b))
-	}
-	return encode(f)
+	return encode(fields{format, report(r), r.Up.Milliseconds(), r.Window.Milliseconds()})
 }
 
 // UnmarshalJSON reads what MarshalJSON or another language's client writes. It ignores
@@ -156,20 +139,13 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 	if f.Format != format {
 		return fmt.Errorf("fleet: a report of format %d, which this version cannot read", f.Format)
 	}
-	read := Report(f.plain)
 	if f.UpMS < 0 || f.WindowMS < 0 || f.UpMS > maxMS || f.WindowMS > maxMS {
 		return fmt.Errorf("fleet: bad report: up_ms %d, window_ms %d", f.UpMS, f.WindowMS)
 	}
+	read := Report(f.report)
 	read.Up, read.Window = time.Duration(f.UpMS)*time.Millisecond, time.Duration(f.WindowMS)*time.Millisecond
-	for _, f := range f.Busiest {
-		b, err := f.read()
-		if err != nil {
-			return fmt.Errorf("fleet: bad report: busiest: %w", err)
-		}
-		read.Busiest = append(read.Busiest, b)
-	}
 	if err := read.check(); err != nil {
-		return err
+		return fmt.Errorf("fleet: bad report: %w", err)
 	}
 	*r = read
 	return nil
@@ -177,43 +153,37 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 
 // check returns why a report is not credible.
 func (r Report) check() error {
-	levels := map[string]map[priority.Level]int64{"by_count": r.ByCount, "by_load": r.ByLoad}
-	histograms := map[string]Histogram{"first_hour": r.FirstHour}
-	for level, h := range r.Waits {
-		if !isLevel(level) {
-			return fmt.Errorf("fleet: bad report: waits of level %d", level)
-		}
-		histograms[fmt.Sprintf("waits of level %d", level)] = h
-	}
-	for name, counts := range levels {
+	for name, counts := range map[string]map[priority.Level]int64{"by_count": r.ByCount, "by_load": r.ByLoad} {
 		for level, n := range counts {
 			if !isLevel(level) || !isNumber(n) {
-				return fmt.Errorf("fleet: bad report: %s has %d documents of level %d", name, n, level)
+				return fmt.Errorf("%s has %d documents of level %d", name, n, level)
 			}
 		}
 	}
-	for name, h := range histograms {
-		for i, n := range h {
-			if i < 0 || i > lastBucket || !isNumber(n) {
-				return fmt.Errorf("fleet: bad report: %s has %d documents in bucket %d", name, n, i)
-			}
+	for level, h := range r.Waits {
+		if !isLevel(level) || !h.isCredible() {
+			return fmt.Errorf("waits of level %d: %v", level, h)
 		}
 	}
 	for class, n := range r.Errors {
 		if !isNumber(n) {
-			return fmt.Errorf("fleet: bad report: errors has %d of %.40q", n, class)
+			return fmt.Errorf("errors has %d of %.40q", n, class)
 		}
 	}
-	for _, text := range []string{r.Name, r.Language, r.Version, r.Host, r.Rules.Error} {
-		if len(text) > maxErrorBytes {
-			return fmt.Errorf("fleet: bad report: a text of %d bytes", len(text))
+	for _, text := range []string{r.Name, r.Language, r.Version, r.Host, string(r.Following.Code), r.Following.Detail} {
+		if len(text) > maxTextBytes {
+			return fmt.Errorf("a text of %d bytes", len(text))
 		}
 	}
-	if len(r.Errors) > maxClasses || len(r.Busiest) > mostBusiest+2*mostOthers {
-		return fmt.Errorf("fleet: bad report: %d classes of errors, %d customers", len(r.Errors), len(r.Busiest))
-	}
-	if !isNumber(r.Overridden) || !isNumber(r.Fallback) || !isLevel(r.Levels) || r.Rules.Version < 0 || r.Rules.Version > 1e13 {
-		return fmt.Errorf("fleet: bad report: overridden %d, fallback %d, levels %d, rules of version %d", r.Overridden, r.Fallback, r.Levels, r.Rules.Version)
+	switch {
+	case !r.FirstHour.isCredible():
+		return fmt.Errorf("first_hour: %v", r.FirstHour)
+	case len(r.Errors) > maxClasses || len(r.Busiest) > mostBusiest+2*mostOthers:
+		return fmt.Errorf("%d classes of errors, %d customers", len(r.Errors), len(r.Busiest))
+	case !isNumber(r.Overridden) || !isNumber(r.Fallback) || !isLevel(r.Levels):
+		return fmt.Errorf("overridden %d, fallback %d, levels %d", r.Overridden, r.Fallback, r.Levels)
+	case r.Following.Version < 0 || r.Following.Version > 1e13:
+		return fmt.Errorf("policies of version %d", r.Following.Version)
 	}
 	return nil
 }
@@ -234,9 +204,9 @@ func (r Report) fit() []byte {
 	}
 	over := len(must(encode(r))) - maxReportBytes
 	for over > 0 && len(r.Busiest) > 0 {
-		last := len(r.Busiest) - 1
-		over -= len(must(encode(jsonOf(r.Busiest[last]))))
-		r.Busiest = r.Busiest[:last]
+		least := len(r.Busiest) - 1
+		over -= len(must(encode(r.Busiest[least])))
+		r.Busiest = r.Busiest[:least]
 	}
 	if over > 0 { // hundreds of levels
 		r.Waits = nil

@@ -43,7 +43,7 @@ func TestClose_ServerStopped(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	t.Cleanup(server.Kill)
 	member := must(fleet.Join(client, nil))(t)
-	must(member.Submit(t.Context(), "acme", "d", 0))(t)
+	must(member.Submit(t.Context(), "acme", priority.Document{ID: "d"}))(t)
 	await(t, "it reports", func() bool { return len(byName(t, server.Client())) == 1 })
 	server.Signal(syscall.SIGSTOP)
 	if d := must(member.Next(t.Context(), "acme"))(t); !d.Degraded {

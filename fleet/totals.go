@@ -19,9 +19,9 @@ type Totals struct {
 	// many do not apply operators' overrides.
 	Degraded, IgnoreOverrides int
 
-	// Following counts the processes by the version of the rules that they follow; 0: none
-	// were ever set. NotFollowing is how many of them do not follow the newest rules that
-	// they know; Rules.Error says why.
+	// Following counts the processes by the version of the policies that they follow; 0: none
+	// were ever set. NotFollowing is how many of them do not follow the newest policies;
+	// Report.Following says why.
 	Following    map[int64]int
 	NotFollowing int
 
@@ -37,7 +37,7 @@ type Totals struct {
 	FirstHour            Histogram
 
 	// Busiest are all customers of the reports, the busiest first. Their documents are
-	// added up. Level, Ago and the other fields of the last decision come from the most
+	// added up. Level, Ago and the other fields of the latest decision come from the most
 	// recent one.
 	Busiest []Busy
 }
@@ -77,8 +77,8 @@ func (t *Totals) add(r Report) {
 	t.Reports++
 	t.Degraded += oneIf(r.Degraded)
 	t.IgnoreOverrides += oneIf(!r.Overrides)
-	t.Following[r.Rules.Version]++
-	t.NotFollowing += oneIf(r.Rules.Error != "")
+	t.Following[r.Following.Version]++
+	t.NotFollowing += oneIf(r.Following.Code != "")
 	t.Window = max(t.Window, r.Window)
 	add(&t.ByCount, r.ByCount)
 	add(&t.ByLoad, r.ByLoad)
@@ -88,33 +88,34 @@ func (t *Totals) add(r Report) {
 	t.Fallback += r.Fallback
 }
 
-// joined adds a report's numbers for a customer to known, the zero Busy if there are none.
-func joined(known, b Busy, of Report) Busy {
-	b.Ago += of.Age
-	if !of.Here() {
+// joined adds a report's numbers for a customer to those of others, the zero Busy if there are
+// none.
+func joined(others, b Busy, r Report) Busy {
+	b.Ago += r.Age
+	if !r.Here() {
 		b.Documents = 0 // not in the last minute
 	}
-	last := b
-	if known.Customer != "" && known.Ago < b.Ago {
-		last = known
+	latest := b
+	if others.Customer != "" && others.Ago < b.Ago {
+		latest = others
 	}
-	last.Documents = known.Documents + b.Documents
-	if known.Customer == "" && of.Age < time.Second { // most are in one report
-		return last
+	latest.Documents = others.Documents + b.Documents
+	if others.Customer == "" && r.Age < time.Second { // most are in one report
+		return latest
 	}
-	last.Hour = slices.Clone(known.Hour)
+	latest.Hour = slices.Clone(others.Hour)
 	for _, p := range b.Hour {
-		p.Ago += of.Age
-		i := slices.IndexFunc(last.Hour, func(other Part) bool { return other.Ago/PartLength == p.Ago/PartLength })
+		p.Ago += r.Age
+		i := slices.IndexFunc(latest.Hour, func(other Part) bool { return other.Ago/PartLength == p.Ago/PartLength })
 		if i < 0 {
-			last.Hour = append(last.Hour, p)
+			latest.Hour = append(latest.Hour, p)
 			continue
 		}
-		sum := &last.Hour[i]
+		sum := &latest.Hour[i]
 		*sum = Part{max(sum.Ago, p.Ago), sum.Documents + p.Documents, max(sum.Level, p.Level)}
 	}
-	slices.SortFunc(last.Hour, func(x, y Part) int { return cmp.Compare(x.Ago, y.Ago) })
-	return last
+	slices.SortFunc(latest.Hour, func(x, y Part) int { return cmp.Compare(x.Ago, y.Ago) })
+	return latest
 }
 
 func busier(a, b Busy) int {

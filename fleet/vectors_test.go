@@ -172,7 +172,7 @@ func writesOf(t *testing.T) []writeVector {
 			if step.Base64 != "" {
 				customer = string(must(base64.StdEncoding.DecodeString(step.Base64)))
 			}
-			call.Customers = []string{customer}
+			call.Customer = customer
 			c.observe(context.Background(), call)
 		}
 	}

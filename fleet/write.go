@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/keys"
 	"github.com/docpriority/priority/internal/script"
 	"github.com/docpriority/priority/lua"
 )
@@ -21,7 +22,7 @@ const (
 	listEvery = time.Minute
 	// writeTimeout is how long it may take to write one report.
 	writeTimeout = time.Second
-	// followTimeout is how long a new member waits for the rules before it reports.
+	// followTimeout is how long a new member waits for the policies before it reports.
 	followTimeout = 2 * time.Second
 )
 
@@ -29,40 +30,36 @@ const (
 // of a fleet do not all write at once. Tests that span days change it.
 var reportEvery = 5 * time.Second
 
-var reportScript = script.New(lua.Report, 1, 0)
+var reportScript = script.New(lua.Report)
 
 // writer writes a member's reports to Redis. It sends separate commands, so that callers
 // never wait for it.
 type writer struct {
 	client  priority.RedisClient
 	runner  *script.Runner
-	key     string
-	members string
-	emptied string
+	keys    keys.Prefix
 	id      string
 	report  func() []byte
 	onError func(err error) // after each report; nil: written
 
 	listed  time.Time     // when report.lua last ran
-	replied int64         // report.lua's last time; 0: none
-	writing chan struct{} // of capacity 1: a SET is in progress
+	replied int64         // report.lua's latest time; 0: none
+	writing chan struct{} // has room for one: whoever sends a SET holds it
 
-	changed chan struct{}   // of capacity 1: the next report does not wait
-	live    context.Context // until close
+	changed chan struct{}   // has room for one, which makes the next report come at once
+	live    context.Context // ends with close
 	stop    context.CancelFunc
 	ended   chan struct{}
 }
 
-func newWriter(client priority.RedisClient, prefix, id string, report func() []byte) *writer {
+func newWriter(client priority.RedisClient, prefix keys.Prefix, id string, report func() []byte) *writer {
 	w := &writer{
-		runner: script.NewRunner(client), key: keyOf(prefix, id), members: keyOf(prefix, "members"), emptied: keyOf(prefix, "emptied"), id: id, report: report,
-		client: client, writing: make(chan struct{}, 1), changed: make(chan struct{}, 1), ended: make(chan struct{}),
+		client: client, runner: script.NewRunner(client), keys: prefix, id: id, report: report,
+		writing: make(chan struct{}, 1), changed: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	w.live, w.stop = context.WithCancel(context.Background())
 	return w
 }
-
-func keyOf(prefix, id string) string { return prefix + ":{fleet}:" + id }
 
 // soon makes run write the next report at once.
 func (w *writer) soon() {
@@ -109,7 +106,6 @@ func (w *writer) write(ctx context.Context, report []byte) error {
 
 // renew replaces the report. It returns false if there is no report to replace.
 func (w *writer) renew(ctx context.Context, report []byte) (renewed bool, err error) {
-	cmd := redis.NewStatusCmd(ctx, "set", w.key, report, "px", lasts.Milliseconds(), "xx")
 	done := make(chan error, 1)
 	select {
 	case w.writing <- struct{}{}:
@@ -117,8 +113,10 @@ func (w *writer) renew(ctx context.Context, report []byte) (renewed bool, err er
 		return false, w.failed(ctx.Err())
 	}
 	go func() { // a client that ignores ctx ends later
-		_ = w.client.Process(ctx, cmd)
-		err := cmd.Err() // a deferred AutoPipeliner waits only here
+		pipe := w.client.Pipeline()
+		cmd := pipe.SetArgs(ctx, w.keys.Report(w.id), report, redis.SetArgs{Mode: "XX", TTL: lasts})
+		_, _ = pipe.Exec(ctx)
+		err := cmd.Err()
 		<-w.writing
 		done <- err
 	}()
@@ -137,15 +135,14 @@ func (w *writer) renew(ctx context.Context, report []byte) (renewed bool, err er
 func (w *writer) list(ctx context.Context, report []byte) error {
 	d := script.Begin(ctx, writeTimeout)
 	defer d.End()
-	call := script.Call{
-		Script: reportScript, Key: w.key, Others: [3]string{w.members, w.emptied},
-		IDs: []string{w.id, string(report), fmt.Sprint(w.replied)}, Repeatable: true,
-	}
-	reply, failure := w.runner.Run(&d, &call)
+	reply, failure := w.runner.Run(&d, &script.Call{
+		Script: reportScript, Key: w.keys.Report(w.id), OtherKeys: []string{w.keys.Members(), w.keys.Emptied()},
+		Args: []any{w.id, report, w.replied}, Integers: 1, Repeatable: true,
+	})
 	if failure != nil {
 		return w.failed(failure.Err)
 	}
-	w.replied = reply[0]
+	w.replied = reply.Integers[0]
 	return nil
 }
 
@@ -153,7 +150,7 @@ func (w *writer) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("fleet: cannot write %q: %w", w.key, err)
+	return fmt.Errorf("fleet: cannot write %q: %w", w.keys.Report(w.id), err)
 }
 
 // close ends run and removes the report, unless ctx ends.

@@ -4,19 +4,22 @@
 -- KEYS[1]  <prefix>:{<customer>}:pending, the sorted set that submit.lua explains
 -- ARGV[1]  how long each of them was worked on, in thousandths of what the documents of
 --          all customers take, 1 to 999999; 0: not known
+-- ARGV[2]  how many milliseconds ago each of them was done, with spaces between the numbers;
+--          empty: just now
 -- ARGV     then the ids of 1 to 1000 documents
 --
 -- Reply    {latency, level, …}: for each document the milliseconds since its Submit
---          and the level that it was given; 0 and 0 for one that was not pending, and for
---          the second of two of the same id. A document whose lease has ended counts as
---          pending here, within a day.
+--          and the level that it was given; 0 and 0 for one that was not pending, for the
+--          second of two of the same id, and for one that was submitted again after it was
+--          done, which stays pending. A document whose lease has ended counts as pending
+--          here, within a day.
 -- Errors   CORRUPTPENDING: the key holds something else. ERR the …: ARGV is wrong.
 --          Redis's own (NOPERM, READONLY …). With any of them nothing was changed, except that
 --          without a right to a command here those before it have run.
 --
--- Try it   redis-cli --eval done.lua 'priority:{acme}:pending' , 0 invoice-1
+-- Try it   redis-cli --eval done.lua 'priority:{acme}:pending' , 0 '' invoice-1
 
-local set, cost, n = KEYS[1], ARGV[1], #ARGV - 1
+local set, cost, late, n = KEYS[1], ARGV[1], ARGV[2], #ARGV - 2
 local floor, min, max = math.floor, math.min, math.max
 if not (cost and #cost <= 6 and (cost == '0' or string.find(cost, '^[1-9]%d*$'))) then
   return redis.error_reply('ERR the cost is not 0 to 999999')
@@ -26,7 +29,7 @@ end
 cost = cost + 0
 local members = {':averages'}
 for i = 1, n do
-  local id = ARGV[i + 1]
+  local id = ARGV[i + 2]
   if string.byte(id) == 58 then
     id = ':' .. id
   end
@@ -46,9 +49,27 @@ if averages and averages < 0 then
 elseif averages and (averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0) then
   return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
 end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + floor(time[2] / 1000)
+local done = members
+if late ~= '' then
+  local i = 1
+  done = {'', ''} -- an id that no document has: ZREM needs one
+  for ago in string.gmatch(late, '%d+') do
+    i = i + 1
+    if not scores[i] or math.abs(scores[i]) < 256 * (now - ago + 1) then
+      done[#done + 1] = members[i]
+    else
+      scores[i] = false
+    end
+  end
+  if i ~= n + 1 then
+    return redis.error_reply('ERR the number of documents is not that of the times')
+  end
+end
 -- Also if none is pending: a read-only replica, which may not know a document yet, must
 -- answer READONLY and not 0.
-redis.call('ZREM', set, unpack(members, 2))
+redis.call('ZREM', set, unpack(done, 2))
 
 -- Both averages move by a tenth of the way for each document of the last day. The latency,
 -- in tenths of a second, moves no further than for three times as long as usual, and nine
@@ -57,8 +78,6 @@ redis.call('ZREM', set, unpack(members, 2))
 -- usual one of the customer's, or of all: one wild number changes little.
 local average = averages and averages % 1000000
 local latency = averages and (averages - average) / 1000000
-local time = redis.call('TIME')
-local now = time[1] * 1000 + floor(time[2] / 1000)
 local reply, seen = {}, {}
 for i = 1, n do
   local id, score = members[i + 1], scores[i + 1]

@@ -1,10 +1,11 @@
 // Package lua has the scripts that Redis runs, and writes a policy's numbers into
 // their text. Each file is headed by its keys, arguments and replies and runs as
-// it is, with the default policy's numbers.
+// it is, with the default policy's numbers. Redis gets the files without their comments,
+// because it keeps each text that it is sent.
 package lua
 
 import (
-	_ "embed" // the scripts
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,37 +14,46 @@ import (
 	"github.com/docpriority/priority/internal/fair"
 )
 
-// The scripts' texts, as printed in their files.
+//go:embed *.lua
+var files embed.FS
+
+// The scripts, with the default policy's numbers.
 var (
-	//go:embed next.lua
-	Next string
-	//go:embed submit.lua
-	Submit string
-	//go:embed done.lua
-	Done string
-	//go:embed peek.lua
-	Peek string
-	//go:embed reset.lua
-	Reset string
+	Next   = code("next.lua")
+	Submit = code("submit.lua")
+	Done   = code("done.lua")
+	Peek   = code("peek.lua")
+	Reset  = code("reset.lua")
 
-	// Rules and Follow are for package control.
-	//go:embed rules.lua
-	Rules string
-	//go:embed follow.lua
-	Follow string
+	// Policies and Follow are for package control.
+	Policies = code("policies.lua")
+	Follow   = code("follow.lua")
 
-	// Report is for package fleet.
-	//go:embed report.lua
-	Report string
+	// Report, Members and Reports are for package fleet.
+	Report  = code("report.lua")
+	Members = code("members.lua")
+	Reports = code("reports.lua")
 )
 
-// What several scripts have in common.
-var (
-	//go:embed common/override.lua
-	override string
-	//go:embed common/pending.lua
-	pending string
-)
+// code returns a file without the lines that are empty or only a comment, except those that
+// begin and end a block.
+func code(file string) string {
+	text, err := files.ReadFile(file)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	var lines strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if word := strings.TrimSpace(line); word != "" && (!strings.HasPrefix(word, "--") || isMark(word)) {
+			lines.WriteString(line)
+		}
+	}
+	return lines.String()
+}
+
+func isMark(line string) bool {
+	return strings.HasPrefix(line, "-- begin ") || strings.HasPrefix(line, "-- end ")
+}
 
 // Numbers are a policy and a lease for a script, with every field filled in.
 type Numbers struct {
@@ -56,24 +66,28 @@ type Numbers struct {
 	Levels         int // of the queue
 }
 
-// With returns a script's text with the numbers and the blocks that it shares with
-// others. As constants the numbers cost Redis less than as arguments.
+// With returns a script's text with the numbers. As constants they cost Redis less than as
+// arguments.
 func With(text string, n Numbers) string {
+	for name, lines := range n.blocks() {
+		text = replaceBlock(text, name, lines)
+	}
+	return text
+}
+
+// blocks are the lines of the blocks that have numbers.
+func (n Numbers) blocks() map[string]string {
 	loads := make([]int64, len(n.Loads))
 	for i, load := range n.Loads {
 		loads[i] = fair.Millionths(load)
 	}
-	for name, lines := range map[string]string{
-		"policy":  fmt.Sprintf("local interval = '%d'\nlocal since_last_reset = %t\n", n.Interval.Milliseconds(), n.SinceLastReset),
-		"lease":   fmt.Sprintf("local longest_lease = %d\n", n.Lease.Milliseconds()),
-		"queue":   fmt.Sprintf("local queue_levels = %d\n", n.Levels),
-		"levels":  levels(n.Thresholds, "count < %d", "count >= %d"),
-		"loads":   levels(loads, "load > %d", "load <= %d") + turns(len(loads)+1, fair.Turns(n.Turns)),
-		"pending": pending, "override": override,
-	} {
-		text = replaceBlock(text, name, lines)
+	return map[string]string{
+		"policy": fmt.Sprintf("local interval = '%d'\nlocal since_last_reset = %t\n", n.Interval.Milliseconds(), n.SinceLastReset),
+		"lease":  fmt.Sprintf("local longest_lease = %d\n", n.Lease.Milliseconds()),
+		"queue":  fmt.Sprintf("local queue_levels = %d\n", n.Levels),
+		"levels": levels(n.Thresholds, "count < %d", "count >= %d"),
+		"loads":  levels(loads, "load > %d", "load <= %d") + turns(len(loads)+1, fair.Turns(n.Turns)),
 	}
-	return text
 }
 
 // replaceBlock replaces the lines between "-- begin name" and "-- end name", in a

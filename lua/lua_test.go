@@ -1,12 +1,16 @@
 package lua
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
 )
 
-var scripts = map[string]string{"next.lua": Next, "submit.lua": Submit, "done.lua": Done, "peek.lua": Peek, "reset.lua": Reset, "rules.lua": Rules, "follow.lua": Follow, "report.lua": Report}
+var scripts = map[string]string{
+	"next.lua": Next, "submit.lua": Submit, "done.lua": Done, "peek.lua": Peek, "reset.lua": Reset, "policies.lua": Policies, "follow.lua": Follow,
+	"report.lua": Report, "members.lua": Members, "reports.lua": Reports,
+}
 
 // defaults are the default policy, lease and queue.
 var defaults = Numbers{
@@ -18,18 +22,35 @@ var defaults = Numbers{
 // Each file runs as it is: with the default numbers, and with what it has in common with
 // others.
 func TestFilesAreComposed(t *testing.T) {
-	for file, text := range scripts {
-		checkCopy(t, file, With(text, defaults))
+	blocks := defaults.blocks()
+	for _, name := range []string{"pending", "override"} {
+		blocks[name] = read(t, "common/"+name+".lua")
+	}
+	for file := range scripts {
+		text := read(t, file)
+		for name, lines := range blocks {
+			text = replaceBlock(text, name, lines)
+		}
+		checkCopy(t, file, text)
 	}
 }
 
 // A program in another language may read the contract of a script in its head.
 func TestEachScriptIsHeadedByItsContract(t *testing.T) {
-	for file, text := range scripts {
+	for file := range scripts {
 		for _, part := range []string{"KEYS", "Reply", "Errors", "Try it   redis-cli --eval " + file} {
-			if !strings.Contains(text, "\n-- "+part) {
+			if !strings.Contains(read(t, file), "\n-- "+part) {
 				t.Errorf("%s does not tell %q", file, part)
 			}
 		}
 	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

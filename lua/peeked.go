@@ -5,7 +5,7 @@ const PeekIntegers = 17
 
 // Peeked is what peek.lua replies; its head says what the numbers are.
 type Peeked struct {
-	Rule, Level, NextLevel, Count, ResetIn, Load, Recent, Cost, Pending, Beyond, Oldest, Latency, Lease,
+	Rule, Level, NextLevel, Count, ResetIn, Load, Recent, Cost, Pending, PendingFlood, Oldest, Latency, Lease,
 	RuleLevel, Earliest, Latest, EndsIn int64
 }
 

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -22,13 +24,13 @@ func TestMaxEntries(t *testing.T) {
 	ctx, names := t.Context(), numbered(10_000)
 	store := open(t, &memory.Options{MaxEntries: most})
 	for _, name := range names {
-		loaded(t, 1, 1, 1)(store.Submit(ctx, name, "one", 0))
+		loaded(t, 1, 1, 1)(store.Submit(ctx, name, priority.Document{ID: "one"}))
 	}
 	holds(t, store, most, most)
 	if state, err := store.Peek(ctx, names[len(names)-most]); err != nil || state.Pending != 1 {
 		t.Errorf("the newest %d: %+v, %v", most, state, err)
 	}
-	decisions, err := store.SubmitN(ctx, "acme", names, nil)
+	decisions, err := store.SubmitN(ctx, "acme", named.Documents(names...))
 	if err != nil || decisions[len(names)-1].Pending > most || decisions[len(names)-1].Level < 5 {
 		t.Errorf("the last of many: %+v, %v", decisions[len(names)-1], err)
 	}
@@ -45,7 +47,7 @@ func TestMaxEntries(t *testing.T) {
 
 	// A bound below what one step takes.
 	store = open(t, &memory.Options{MaxEntries: 1})
-	if _, err := store.SubmitN(ctx, "acme", names, nil); err != nil {
+	if _, err := store.SubmitN(ctx, "acme", named.Documents(names...)); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, store, 1, 1)

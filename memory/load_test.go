@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -34,7 +35,7 @@ func (s *loads) submit(n int) (names []string, decisions []priority.Decision) {
 		names = append(names, fmt.Sprint(s.next))
 		s.next++
 	}
-	decisions, err := s.SubmitN(s.t.Context(), "acme", names, nil)
+	decisions, err := s.SubmitN(s.t.Context(), "acme", named.Documents(names...))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestSubmit_Load(t *testing.T) {
 		s.done(0, names...)
 		s.submit(test.pending)
 		state := s.state()
-		d, err := s.Submit(t.Context(), "acme", "one more", 0)
+		d, err := s.Submit(t.Context(), "acme", priority.Document{ID: "one more"})
 		if want := (priority.Decision{Level: test.level, RuleLevel: test.level, Load: test.load, Pending: int64(test.pending) + 1}); err != nil || d != want {
 			t.Errorf("%v recent and %v pending by %v: %+v, %v, want %+v", test.recent, test.pending, s.PolicyOf("acme").Loads, d, err, want)
 		}

@@ -15,22 +15,20 @@ import (
 	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/internal/itemerrors"
-	"github.com/docpriority/priority/internal/typednil"
 )
 
 // Options configures a [Store]. The zero value works.
 type Options struct {
-	// Policy decides for every customer without a tier. A zero field
-	// takes its value from priority.DefaultPolicy, which is the default.
+	// Policy decides for every customer. A zero field takes its value from
+	// priority.DefaultPolicy, which is the default.
 	Policy priority.Policy
 
-	// Tiers are policies for some of the customers, by the name of the tier. No
-	// tier may have more levels than Policy. Default: no tiers.
-	Tiers map[string]priority.Policy
+	// PolicyOf returns a customer's policy, which must be valid, instead of Policy. It must be
+	// safe for concurrent use. Default: none.
+	PolicyOf func(customer string) priority.Policy
 
-	// TierOf names a customer's tier; for a tier that is not in Tiers, Policy
-	// applies. It must be safe for concurrent use. Required with Tiers.
-	TierOf func(customer string) string
+	// Levels is how many levels the queue has. Default: as many as Policy.
+	Levels priority.Level
 
 	// Lease bounds how long a submitted document without a Done counts as
 	// pending: whole milliseconds, from 1 s to 24 h. See priority.RedisOptions.
@@ -42,10 +40,6 @@ type Options struct {
 	// the bound, a new entry replaces the oldest, as if that had never come. An entry takes
 	// about 300 bytes. Default: 1,000,000.
 	MaxEntries int
-
-	// Like is a store whose current policies and lease, and clock if it is a Store of this
-	// package, apply here instead of Policy, Tiers, TierOf and Lease. Default: none.
-	Like priority.Store
 
 	// Now is the clock. It must be safe for concurrent use. If it goes back, time
 	// stands still meanwhile. Default: time.Now.
@@ -63,7 +57,9 @@ type Options struct {
 // at most the shorter of the longest reset interval and an hour; with Options.Now, until the
 // next call.
 type Store struct {
-	policies    policies // nil: the default policy
+	policy      priority.Policy
+	policyOf    func(customer string) priority.Policy // nil: policy
+	levels      priority.Level                        // 0: as many as policy
 	lease       time.Duration
 	most        int // entries; 0: the default
 	clock       func() time.Time
@@ -74,11 +70,11 @@ type Store struct {
 	// Counts move to recent when they change. Once in the longest interval
 	// recent becomes older and older is dropped: by then all in it have expired.
 	recent, older map[string]count
-	longest       time.Duration // of the intervals so far
+	longest       time.Duration // the longest interval so far
 	turned        time.Time
 	walked        time.Time // when forgetCustomers last ran
 	submitted     submitted
-	latest        time.Time // of the clock, which may go back
+	latest        time.Time // what the clock has shown: it may go back
 	sweeping      bool      // a timer will sweep
 }
 
@@ -86,30 +82,6 @@ type count struct {
 	value   int64
 	resetAt time.Time // a document later than this resets the count
 }
-
-// policies says which policy each customer has.
-type policies interface {
-	PolicyOf(customer string) priority.Policy
-	Last() priority.Level
-}
-
-// tiers are the policies of Options.
-type tiers struct {
-	policy priority.Policy
-	tiers  map[string]priority.Policy
-	tierOf func(customer string) string
-}
-
-func (t tiers) PolicyOf(customer string) priority.Policy {
-	if len(t.tiers) > 0 {
-		if policy, ok := t.tiers[t.tierOf(customer)]; ok {
-			return policy.WithDefaults()
-		}
-	}
-	return t.policy.WithDefaults()
-}
-
-func (t tiers) Last() priority.Level { return t.policy.Last() }
 
 // New returns a store with no counts. Nil opts are the defaults. An error wraps
 // [priority.ErrInvalid].
@@ -120,38 +92,20 @@ func New(opts *Options) (*Store, error) {
 	if opts.MaxEntries < 0 {
 		return nil, fmt.Errorf("%w option: MaxEntries %d is negative", priority.ErrInvalid, opts.MaxEntries)
 	}
-	if opts.Like != nil {
-		if typednil.Is(opts.Like) {
-			return nil, fmt.Errorf("%w option: Like is a nil %T", priority.ErrInvalid, opts.Like)
-		}
-		s := &Store{policies: opts.Like, most: opts.MaxEntries, clock: opts.Now}
-		if leased, ok := priority.As[leaser](opts.Like); ok {
-			s.lease = leased.Lease()
-		}
-		if other, ok := priority.As[*Store](opts.Like); ok && s.clock == nil {
-			s.clock = other.clock
-		}
-		return s, nil
-	}
 	lease, err := fair.LeaseOf(opts.Lease)
 	if err != nil {
 		return nil, fmt.Errorf("%w option: %w", priority.ErrInvalid, err)
 	}
-	if err := opts.Policy.ValidateTiers(opts.Tiers); err != nil {
+	if opts.PolicyOf == nil {
+		err = priority.Policies{Policy: opts.Policy}.Validate(opts.Levels)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if len(opts.Tiers) > 0 && opts.TierOf == nil {
-		return nil, fmt.Errorf("%w option: Tiers without a TierOf would never be used", priority.ErrInvalid)
-	}
-	policies := tiers{opts.Policy.WithDefaults(), make(map[string]priority.Policy, len(opts.Tiers)), opts.TierOf}
-	for name, tier := range opts.Tiers {
-		policies.tiers[name] = tier.WithDefaults()
-	}
-	return &Store{policies: policies, lease: lease, most: opts.MaxEntries, clock: opts.Now}, nil
+	return &Store{
+		policy: opts.Policy.WithDefaults(), policyOf: opts.PolicyOf, levels: opts.Levels, lease: lease, most: opts.MaxEntries, clock: opts.Now,
+	}, nil
 }
-
-// leaser knows the longest time that documents are pending.
-type leaser interface{ Lease() time.Duration }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
 	return first(s.NextN(ctx, customer, 1))
@@ -195,12 +149,12 @@ func (s *Store) Peek(ctx context.Context, customer string) (state priority.State
 	policy := s.PolicyOf(customer)
 	err = s.locked(ctx, "Peek", customer, 0, func(now time.Time) {
 		state.NextLevel = policy.Level(0)
-		if held, ok := s.find(customer, now); ok {
+		if count, ok := s.find(customer, now); ok {
 			state.Rule = priority.ByCount
-			state.Level, state.NextLevel = policy.Level(held.value), policy.Level(held.value-1)
-			state.Count, state.ResetIn = held.value, held.resetAt.Sub(now)
+			state.Level, state.NextLevel = policy.Level(count.value), policy.Level(count.value-1)
+			state.Count, state.ResetIn = count.value, count.resetAt.Sub(now)
 		}
-		c := s.submitted.of(customer)
+		c := s.submitted.find(customer)
 		if c == nil {
 			return
 		}
@@ -211,12 +165,12 @@ func (s *Store) Peek(ctx context.Context, customer string) (state priority.State
 		if pending == 0 && now.After(c.history.Fades) {
 			return
 		}
-		beyond := pending - ordinary
+		flood := pending - ordinary
 		recent, cost := history.Recent(now), history.Average()
-		next := decide(policy, fair.Load(recent+1000, ordinary+1, cost), beyond+1)
+		next := decide(policy, fair.Load(recent+1000, ordinary+1, cost), flood+1)
 		state.Rule, state.Level, state.NextLevel, state.Load = priority.ByLoad, 0, next.Level, next.Load
 		state.Recent, state.Cost = float64(recent)/1000, float64(cost)/1000
-		state.Pending, state.PendingLast = pending, beyond
+		state.Pending, state.PendingFlood = pending, flood
 		state.Latency, state.Lease = time.Duration(history.Latency)*100*time.Millisecond, lease
 		if newest, oldest := c.ends(); newest != nil {
 			state.Level, state.Oldest = newest.level, now.Sub(oldest.at)
@@ -233,7 +187,7 @@ func (s *Store) Reset(ctx context.Context, customer string) error {
 	return s.locked(ctx, "Reset", customer, 0, func(time.Time) {
 		delete(s.recent, customer)
 		delete(s.older, customer)
-		s.submitted.drop(s.submitted.of(customer))
+		s.submitted.drop(s.submitted.find(customer))
 	})
 }
 
@@ -244,39 +198,18 @@ func (s *Store) Clear() {
 	s.recent, s.older, s.submitted = nil, nil, submitted{}
 }
 
-// Len returns how many customers the store knows, and how many documents are not
-// done.
-func (s *Store) Len() (customers, documents int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.len(), s.submitted.documents.Len()
-}
-
-// len returns the number of customers. The caller holds mu.
-func (s *Store) len() int {
-	customers := len(s.submitted.customers)
-	for _, counts := range []map[string]count{s.recent, s.older} {
-		for customer := range counts {
-			if s.submitted.of(customer) == nil {
-				customers++
-			}
-		}
-	}
-	return customers
-}
-
 func (s *Store) PolicyOf(customer string) priority.Policy {
-	if s.policies == nil {
-		return priority.DefaultPolicy()
+	if s.policyOf != nil {
+		return s.policyOf(customer).WithDefaults()
 	}
-	return s.policies.PolicyOf(customer)
+	return s.policy.WithDefaults()
 }
 
 func (s *Store) Last() priority.Level {
-	if s.policies == nil {
-		return priority.Policy{}.Last()
+	if s.levels > 0 {
+		return s.levels
 	}
-	return s.policies.Last()
+	return s.policy.Last()
 }
 
 // Lease returns the longest time that a document without a Done counts as
@@ -370,43 +303,43 @@ func (s *Store) sweepLater() {
 // next counts n documents and decides about the last one. The caller holds mu.
 func (s *Store) next(policy priority.Policy, customer string, n int, now time.Time) priority.Decision {
 	s.longest = max(s.longest, policy.ResetInterval)
-	held, ok := s.find(customer, now)
+	counted, ok := s.find(customer, now)
 	if !ok {
-		held.value = 1 // which the first document makes 0
+		counted.value = 1 // which the first document makes 0
 	}
-	if held.value -= int64(n); !ok || policy.ResetMode == priority.SinceLastUpdate {
-		held.resetAt = now.Add(policy.ResetInterval)
+	if counted.value -= int64(n); !ok || policy.ResetMode == priority.SinceLastUpdate {
+		counted.resetAt = now.Add(policy.ResetInterval)
 	}
 	if _, ok := s.recent[customer]; !ok && len(s.recent) >= s.maxEntries() {
 		s.turn(now)
 	}
-	s.recent[customer] = held
+	s.recent[customer] = counted
 	delete(s.older, customer)
-	level := policy.Level(held.value)
-	return priority.Decision{Level: level, RuleLevel: level, Count: held.value, ResetIn: held.resetAt.Sub(now)}
+	level := policy.Level(counted.value)
+	return priority.Decision{Level: level, RuleLevel: level, Count: counted.value, ResetIn: counted.resetAt.Sub(now)}
 }
 
 // find returns a customer's count, if there is one that has not expired.
 func (s *Store) find(customer string, now time.Time) (count, bool) {
-	held, ok := s.recent[customer]
+	found, ok := s.recent[customer]
 	if !ok {
-		held, ok = s.older[customer]
+		found, ok = s.older[customer]
 	}
-	if !ok || now.After(held.resetAt) {
+	if !ok || now.After(found.resetAt) {
 		return count{}, false
 	}
-	return held, true
+	return found, true
 }
 
 // policiesOf returns the policy of each entry, and asks once for each customer.
 func (s *Store) policiesOf(customers []string) []*priority.Policy {
-	policies, known := make([]*priority.Policy, len(customers)), make(map[string]*priority.Policy)
+	policies, byCustomer := make([]*priority.Policy, len(customers)), make(map[string]*priority.Policy)
 	for i, customer := range customers {
-		if known[customer] == nil {
+		if byCustomer[customer] == nil {
 			policy := s.PolicyOf(customer)
-			known[customer] = &policy
+			byCustomer[customer] = &policy
 		}
-		policies[i] = known[customer]
+		policies[i] = byCustomer[customer]
 	}
 	return policies
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/bubble"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -69,7 +70,7 @@ func TestStore_ZeroValue(t *testing.T) {
 		if err := first(store); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		loaded(t, 1, 1, 1)(store.Submit(ctx, "acme", "1", 0))
+		loaded(t, 1, 1, 1)(store.Submit(ctx, "acme", priority.Document{ID: "1"}))
 		if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 || store.Lease() != priority.DefaultLease {
 			t.Errorf("PolicyOf = %+v, Last = %d, Lease = %v", got, store.Last(), store.Lease())
 		}
@@ -91,10 +92,10 @@ func TestStore_Forgets(t *testing.T) {
 		if _, err := store.NextEach(ctx, names); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.SubmitN(ctx, "0", names[:1000], nil); err != nil {
+		if _, err := store.SubmitN(ctx, "0", named.Documents(names[:1000]...)); err != nil {
 			t.Fatal(err)
 		}
-		loaded(t, 1, 1, 1)(store.Submit(ctx, "1", "1", 0))
+		loaded(t, 1, 1, 1)(store.Submit(ctx, "1", priority.Document{ID: "1"}))
 		holds(t, store, customers, 1001)
 		time.Sleep(2*quiet + sweep)
 		holds(t, store, 2, 1001)
@@ -112,8 +113,8 @@ func TestStore_ForgetsMeanwhile(t *testing.T) {
 	for day := range 20 {
 		for i := range 100 {
 			customer := fmt.Sprint(day, " ", i)
-			loaded(t, 1, 1, 1)(store.Submit(ctx, customer, "1", 0))
-			if _, err := store.Submit(ctx, "always", customer, 0); err != nil {
+			loaded(t, 1, 1, 1)(store.Submit(ctx, customer, priority.Document{ID: "1"}))
+			if _, err := store.Submit(ctx, "always", priority.Document{ID: customer}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -124,50 +125,14 @@ func TestStore_ForgetsMeanwhile(t *testing.T) {
 	}
 }
 
-func like(store priority.Store) *memory.Store {
-	s, err := memory.New(&memory.Options{Like: store})
-	if err != nil {
-		panic(err)
-	}
-	return s
-}
-
-func TestNew_Like(t *testing.T) {
-	ctx := t.Context()
-	other := open(t, &memory.Options{
-		Policy: priority.Policy{Thresholds: []int64{-1, -2}},
-		Tiers:  map[string]priority.Policy{"gold": {Thresholds: []int64{}}},
-		TierOf: func(customer string) string { return customer },
-		Lease:  time.Hour,
-	})
-	if _, err := other.NextN(ctx, "acme", 3); err != nil {
-		t.Fatal(err)
-	}
-	store := like(other)
-	for _, customer := range []string{"acme", "gold"} {
-		if got, want := store.PolicyOf(customer), other.PolicyOf(customer); !reflect.DeepEqual(got, want) {
-			t.Errorf("the policy of %q is %+v, want %+v", customer, got, want)
-		}
-	}
-	if store.Last() != 3 || store.Lease() != time.Hour {
-		t.Errorf("Last = %d, Lease = %v, want 3 and an hour", store.Last(), store.Lease())
-	}
-	counted(t, 1, 0)(store.Next(ctx, "acme")) // it has counts of its own
-	counted(t, 1, -1)(store.Next(ctx, "acme"))
-	counted(t, 2, -2)(store.Next(ctx, "acme"))
-	if lease := like(struct{ priority.Store }{other}).Lease(); lease != time.Hour {
-		t.Errorf("like a store with a wrapper around it: %v", lease)
-	}
-}
-
 // A store that a test makes for all its cases may be used inside bubbles, where it
 // is another time, and outside.
 func TestStore_Bubble(t *testing.T) {
 	store := open(t, nil)
 	use := func(t *testing.T) { // a bubble ends while there is something to forget
 		name := t.Name()
-		loaded(t, 1, 1, 1)(store.Submit(t.Context(), name, "1", 0))
-		loaded(t, 1, 4, 2)(store.Submit(t.Context(), name, "2", 0))
+		loaded(t, 1, 1, 1)(store.Submit(t.Context(), name, priority.Document{ID: "1"}))
+		loaded(t, 1, 4, 2)(store.Submit(t.Context(), name, priority.Document{ID: "2"}))
 		if state, err := store.Peek(t.Context(), name); err != nil || state.Pending != 2 {
 			t.Errorf("Peek = %+v, %v", state, err)
 		}
@@ -180,13 +145,10 @@ func TestStore_Bubble(t *testing.T) {
 // A caller who changes the options' slices afterwards changes nothing in the store.
 func TestNew_CopiesPolicies(t *testing.T) {
 	policy := priority.Policy{Loads: []float64{2, 4, 6}, Thresholds: []int64{-1, -2}}
-	tier := priority.Policy{Loads: []float64{1}, Thresholds: []int64{-5}}
-	store := open(t, &memory.Options{
-		Policy: policy, Tiers: map[string]priority.Policy{"gold": tier}, TierOf: func(customer string) string { return customer },
-	})
-	want := []priority.Policy{store.PolicyOf("acme"), store.PolicyOf("gold")}
-	policy.Loads[0], policy.Thresholds[0], tier.Loads[0], tier.Thresholds[0] = 3, 7, 8, 9
-	if got := []priority.Policy{store.PolicyOf("acme"), store.PolicyOf("gold")}; !reflect.DeepEqual(got, want) {
+	store := open(t, &memory.Options{Policy: policy})
+	want := store.PolicyOf("acme")
+	policy.Loads[0], policy.Thresholds[0] = 3, 7
+	if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

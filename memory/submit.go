@@ -9,29 +9,27 @@ import (
 	"github.com/docpriority/priority/internal/fair"
 )
 
-func (s *Store) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
-	return first(s.SubmitN(ctx, customer, []string{document}, []float64{cost}))
+func (s *Store) Submit(ctx context.Context, customer string, document priority.Document) (priority.Decision, error) {
+	return first(s.SubmitN(ctx, customer, []priority.Document{document}))
 }
 
-func (s *Store) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	if err := check.Submit(customer, documents, costs); err != nil || len(documents) == 0 {
+func (s *Store) SubmitN(ctx context.Context, customer string, documents []priority.Document) ([]priority.Decision, error) {
+	if err := check.SubmitN(customer, documents); err != nil || len(documents) == 0 {
 		return nil, err
 	}
 	policy, decisions := s.PolicyOf(customer), make([]priority.Decision, len(documents))
-	relative := make([]int64, len(documents))
-	for i, cost := range costs {
-		relative[i] = s.submitCosts.Relative(cost)
+	costs := make([]int64, len(documents))
+	for i, document := range documents {
+		costs[i] = s.submitCosts.Relative(document.Cost)
 	}
 	return decisions, s.inChunks(ctx, "SubmitN", customer, len(documents), func(from, to int, now time.Time) {
 		perCall := min(documentsPerCall, s.maxEntries())
 		for first := from; first < to; first += perCall {
 			end := min(first+perCall, to)
-			s.submit(policy, customer, documents[first:end], relative[first:end], decisions[first:end], now)
+			s.submit(policy, customer, documents[first:end], costs[first:end], decisions[first:end], now)
 		}
-		if costs != nil {
-			for _, cost := range costs[from:to] {
-				s.submitCosts.Add(customer, cost)
-			}
+		for _, document := range documents[from:to] {
+			s.submitCosts.Add(customer, document.Cost)
 		}
 	})
 }
@@ -46,7 +44,7 @@ const (
 )
 
 // submit decides about documents of one customer. The caller holds mu.
-func (s *Store) submit(policy priority.Policy, name string, documents []string, costs []int64, decisions []priority.Decision, now time.Time) {
+func (s *Store) submit(policy priority.Policy, name string, documents []priority.Document, costs []int64, decisions []priority.Decision, now time.Time) {
 	s.submitted.makeRoom(name, len(documents), s.maxEntries())
 	c := s.submitted.use(name, now)
 	c.history = c.history.At(now)
@@ -57,25 +55,25 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 	// they were new.
 	again := make(map[string]int64) // their shares of the recent ones
 	for _, document := range documents {
-		if d := c.documents[document]; d != nil {
+		if d := c.documents[document.ID]; d != nil {
 			if !d.at.Before(since) {
-				again[document] = min(recent, 1000)
-				recent -= again[document]
+				again[document.ID] = min(recent, 1000)
+				recent -= again[document.ID]
 			}
 			s.submitted.remove(d)
 		}
 	}
 	all, ordinary := c.pending(since)
-	beyond := all - ordinary
+	flood := all - ordinary
 	for i, document := range documents {
-		if d := c.documents[document]; d != nil { // the call has it twice
+		if d := c.documents[document.ID]; d != nil { // the call has it twice
 			if d.window == &c.ordinary {
 				ordinary--
 			} else {
-				beyond--
+				flood--
 			}
 			s.submitted.remove(d)
-		} else if was, ok := again[document]; ok {
+		} else if was, ok := again[document.ID]; ok {
 			recent += was
 		} else {
 			submits = true
@@ -86,15 +84,15 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 		if cost == 0 {
 			cost = c.history.Average()
 		}
-		d := decide(policy, fair.Load(recent, ordinary+1, cost), beyond+1)
+		d := decide(policy, fair.Load(recent, ordinary+1, cost), flood+1)
 		d.Pending = pending
-		last := d.Level > priority.Level(len(policy.Loads))
-		if last {
-			beyond++
+		isFlood := d.Level > priority.Level(len(policy.Loads))
+		if isFlood {
+			flood++
 		} else {
 			ordinary++
 		}
-		s.submitted.add(c, document, now, d.Level, last)
+		s.submitted.add(c, document.ID, now, d.Level, isFlood)
 		decisions[i] = d
 	}
 	if submits {
@@ -102,14 +100,11 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 	}
 }
 
-// decide returns the decision for a load; beyond counts the documents beyond the last load,
-// this one included.
-func decide(policy priority.Policy, millionths, beyond int64) priority.Decision {
+// decide returns the decision for a load; pendingFlood is how many of the customer's documents
+// are beyond the last load, this one included.
+func decide(policy priority.Policy, millionths, pendingFlood int64) priority.Decision {
 	load := float64(millionths) / 1e6
-	level := policy.LevelOfLoad(load)
-	if level > priority.Level(len(policy.Loads)) {
-		level += priority.Level(fair.Turn(beyond, policy.Turns))
-	}
+	level := policy.LevelOfLoad(load, pendingFlood)
 	return priority.Decision{Level: level, RuleLevel: level, Load: load}
 }
 
@@ -118,27 +113,45 @@ func (s *Store) Done(ctx context.Context, customer, document string, took time.D
 }
 
 func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
-	if err := check.Done(customer, documents, took); err != nil || len(documents) == 0 {
+	return s.doneN(ctx, "DoneN", customer, documents, took, func(*document, int) bool { return false })
+}
+
+// DoneLate is a DoneN of documents that were done some time ago. It leaves those pending that
+// were submitted again since then.
+func (s *Store) DoneLate(ctx context.Context, customer string, documents []priority.Late, took time.Duration) ([]priority.Ended, error) {
+	ids := make([]string, len(documents))
+	for i, document := range documents {
+		ids[i] = document.ID
+	}
+	return s.doneN(ctx, "DoneLate", customer, ids, took, func(d *document, i int) bool {
+		return d.at.UnixMilli() > s.latest.Add(-time.Since(documents[i].Since)).UnixMilli()
+	})
+}
+
+// doneN ends documents, except those of which again says that they were submitted again.
+func (s *Store) doneN(ctx context.Context, operation, customer string, documents []string, took time.Duration,
+	again func(d *document, i int) bool) ([]priority.Ended, error) {
+	if err := check.DoneN(customer, documents, took); err != nil || len(documents) == 0 {
 		return nil, err
 	}
 	ended := make([]priority.Ended, len(documents))
-	return ended, s.inChunks(ctx, "DoneN", customer, len(documents), func(from, to int, now time.Time) {
-		c := s.submitted.of(customer)
+	return ended, s.inChunks(ctx, operation, customer, len(documents), func(from, to int, now time.Time) {
+		c := s.submitted.find(customer)
 		if c == nil {
 			return
 		}
-		known, each := !now.After(c.history.Fades), fair.Each(took, len(documents))
+		isRemembered, each := !now.After(c.history.Fades), fair.Each(took, len(documents))
 		cost := s.took.Relative(each)
 		for i := from; i < to; i++ {
 			d := c.documents[documents[i]]
-			if d == nil {
+			if d == nil || again(d, i) {
 				continue
 			}
 			s.submitted.remove(d)
 			latency := now.Sub(d.at).Truncate(time.Millisecond)
 			ended[i] = priority.Ended{Latency: latency, Level: d.level}
-			if known {
-				c.history.Done(latency, d.window == &c.beyond, cost)
+			if isRemembered {
+				c.history.Done(latency, d.window == &c.flood, cost)
 			}
 			s.took.Add(customer, each)
 		}

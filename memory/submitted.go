@@ -25,7 +25,7 @@ type customer struct {
 
 	documents map[string]*document
 	ordinary  window
-	beyond    window // documents beyond the last load
+	flood     window // documents beyond the last load
 }
 
 // document was submitted and is not done.
@@ -40,8 +40,8 @@ type document struct {
 	young  bool          // within the lease, at the last call of since
 }
 
-// of returns a customer, or nil.
-func (s *submitted) of(name string) *customer { return s.customers[name] }
+// find returns a customer, or nil.
+func (s *submitted) find(name string) *customer { return s.customers[name] }
 
 // use returns a customer who submits something.
 func (s *submitted) use(name string, now time.Time) *customer {
@@ -71,10 +71,10 @@ func (s *submitted) makeRoom(name string, documents, most int) {
 }
 
 // add notes a document.
-func (s *submitted) add(c *customer, id string, now time.Time, level priority.Level, beyond bool) {
+func (s *submitted) add(c *customer, id string, now time.Time, level priority.Level, isFlood bool) {
 	d := &document{of: c, id: id, at: now, level: level, window: &c.ordinary}
-	if beyond {
-		d.window = &c.beyond
+	if isFlood {
+		d.window = &c.flood
 	}
 	d.place = s.documents.PushBack(d)
 	d.window.add(d)
@@ -122,13 +122,13 @@ func (s *submitted) drop(c *customer) {
 // and the documents that are not beyond the last load.
 func (c *customer) pending(since time.Time) (all, ordinary int64) {
 	ordinary = c.ordinary.since(since)
-	return ordinary + c.beyond.since(since), ordinary
+	return ordinary + c.flood.since(since), ordinary
 }
 
 // ends returns the newest and the oldest of the documents that pending has counted; nil
 // if there are none. Within a millisecond, the one with the last level is the newest.
 func (c *customer) ends() (newest, oldest *document) {
-	for _, w := range []*window{&c.ordinary, &c.beyond} {
+	for _, w := range []*window{&c.ordinary, &c.flood} {
 		if w.young == 0 {
 			continue
 		}

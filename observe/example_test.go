@@ -6,6 +6,7 @@ import (
 	"log"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 )
@@ -26,13 +27,13 @@ func Example() {
 	}
 
 	ctx := context.Background()
-	if _, err := store.SubmitN(ctx, "acme", []string{"invoice-1", "invoice-2", "invoice-3"}, nil); err != nil {
+	if _, err := store.SubmitN(ctx, "acme", []priority.Document{{ID: "invoice-1"}, {ID: "invoice-2"}, {ID: "invoice-3"}}); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := store.Done(ctx, "acme", "invoice-1", 2*time.Second); err != nil {
 		log.Print(err)
 	}
-	_, err = store.Submit(ctx, "", "invoice-4", 0) // a customer has a name
+	_, err = store.Submit(ctx, "", priority.Document{ID: "invoice-4"}) // a customer has a name
 	fmt.Println(err)
 	// Output:
 	// SubmitN ok

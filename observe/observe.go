@@ -18,8 +18,9 @@ type Call struct {
 	// "SubmitN", "Done", "DoneN", "Peek" or "Reset".
 	Operation string
 
-	// Customers is the customer of the call; for a NextEach, the customer of each
-	// entry. Do not keep or change it.
+	// Customer is the customer of the call. A NextEach has the customer of each entry in
+	// Customers instead; do not keep or change them.
+	Customer  string
 	Customers []string
 
 	// Items is how many documents the call was for: 0 for a Peek, a Reset and a
@@ -45,6 +46,14 @@ type Call struct {
 	// Err is the call's error. Its message names keys, and so customers. Where many
 	// people read it, as in a metric's label, use its [Outcome] instead.
 	Err error
+}
+
+// CustomerOf returns the customer of a call's document.
+func (c Call) CustomerOf(document int) string {
+	if c.Customers != nil {
+		return c.Customers[document]
+	}
+	return c.Customer
 }
 
 // Func is called after each call of a Store, with the call's context, before the
@@ -81,7 +90,7 @@ func New(store priority.Store, observers ...Func) (*Store, error) {
 }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	return s.one(ctx, Call{Operation: "Next", Items: 1}, customer, func() (priority.Decision, error) {
+	return s.one(ctx, Call{Operation: "Next", Customer: customer, Items: 1}, func() (priority.Decision, error) {
 		return s.inner.Next(ctx, customer)
 	})
 }
@@ -91,7 +100,7 @@ func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.D
 	if n < 0 || n > priority.MaxDocuments {
 		items = 0 // n is not a valid number of documents
 	}
-	return s.many(ctx, Call{Operation: "NextN", Customers: []string{customer}, Items: items}, func() ([]priority.Decision, error) {
+	return s.many(ctx, Call{Operation: "NextN", Customer: customer, Items: items}, func() ([]priority.Decision, error) {
 		return s.inner.NextN(ctx, customer, n)
 	})
 }
@@ -102,15 +111,15 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 	})
 }
 
-func (s *Store) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
-	return s.one(ctx, Call{Operation: "Submit", Items: 1}, customer, func() (priority.Decision, error) {
-		return s.inner.Submit(ctx, customer, document, cost)
+func (s *Store) Submit(ctx context.Context, customer string, document priority.Document) (priority.Decision, error) {
+	return s.one(ctx, Call{Operation: "Submit", Customer: customer, Items: 1}, func() (priority.Decision, error) {
+		return s.inner.Submit(ctx, customer, document)
 	})
 }
 
-func (s *Store) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	return s.many(ctx, Call{Operation: "SubmitN", Customers: []string{customer}, Items: len(documents)}, func() ([]priority.Decision, error) {
-		return s.inner.SubmitN(ctx, customer, documents, costs)
+func (s *Store) SubmitN(ctx context.Context, customer string, documents []priority.Document) ([]priority.Decision, error) {
+	return s.many(ctx, Call{Operation: "SubmitN", Customer: customer, Items: len(documents)}, func() ([]priority.Decision, error) {
+		return s.inner.SubmitN(ctx, customer, documents)
 	})
 }
 
@@ -118,7 +127,7 @@ func (s *Store) Done(ctx context.Context, customer, document string, took time.D
 	if len(s.observers) == 0 {
 		return s.inner.Done(ctx, customer, document, took)
 	}
-	c := Call{Operation: "Done", Customers: []string{customer}, Items: 1, Took: took, Start: time.Now()}
+	c := Call{Operation: "Done", Customer: customer, Items: 1, Took: took, Start: time.Now()}
 	ended, err := s.inner.Done(ctx, customer, document, took)
 	if c.Err = err; err == nil {
 		c.Ended = []priority.Ended{ended}
@@ -128,7 +137,7 @@ func (s *Store) Done(ctx context.Context, customer, document string, took time.D
 }
 
 func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
-	c := Call{Operation: "DoneN", Customers: []string{customer}, Items: len(documents), Took: took, Start: time.Now()}
+	c := Call{Operation: "DoneN", Customer: customer, Items: len(documents), Took: took, Start: time.Now()}
 	c.Ended, c.Err = s.inner.DoneN(ctx, customer, documents, took)
 	s.tell(ctx, c)
 	return c.Ended, c.Err
@@ -137,14 +146,14 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 func (s *Store) Peek(ctx context.Context, customer string) (priority.State, error) {
 	start := time.Now()
 	state, err := s.inner.Peek(ctx, customer)
-	s.tell(ctx, Call{Operation: "Peek", Customers: []string{customer}, Start: start, Err: err})
+	s.tell(ctx, Call{Operation: "Peek", Customer: customer, Start: start, Err: err})
 	return state, err
 }
 
 func (s *Store) Reset(ctx context.Context, customer string) error {
 	start := time.Now()
 	err := s.inner.Reset(ctx, customer)
-	s.tell(ctx, Call{Operation: "Reset", Customers: []string{customer}, Start: start, Err: err})
+	s.tell(ctx, Call{Operation: "Reset", Customer: customer, Start: start, Err: err})
 	return err
 }
 
@@ -152,13 +161,13 @@ func (s *Store) Reset(ctx context.Context, customer string) error {
 func (s *Store) Unwrap() priority.Store { return s.inner }
 
 // one makes a call for one customer that returns one decision, and reports it.
-func (s *Store) one(ctx context.Context, c Call, customer string, call func() (priority.Decision, error)) (priority.Decision, error) {
+func (s *Store) one(ctx context.Context, c Call, call func() (priority.Decision, error)) (priority.Decision, error) {
 	if len(s.observers) == 0 {
 		return call()
 	}
 	c.Start = time.Now()
 	decision, err := call()
-	if c.Customers, c.Err = []string{customer}, err; err == nil {
+	if c.Err = err; err == nil {
 		c.Decisions = []priority.Decision{decision}
 	}
 	s.tell(ctx, c)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/bubble"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 )
@@ -43,40 +44,41 @@ func (o *told) take(t *testing.T) observe.Call {
 // operations are all calls that observers are told of, and what they are told.
 var operations = []struct {
 	name      string
+	customer  string
 	customers []string
 	items     int
 	took      time.Duration
 	ended     []priority.Ended // if each call takes a second
 	call      func(ctx context.Context, s *observe.Store) ([]priority.Decision, error)
 }{
-	{"Next", []string{"acme"}, 1, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"Next", "acme", nil, 1, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return one(s.Next(ctx, "acme"))
 	}},
-	{"NextN", []string{"acme"}, 3, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"NextN", "acme", nil, 3, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return s.NextN(ctx, "acme", 3)
 	}},
-	{"NextEach", []string{"b", "a", "b"}, 3, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"NextEach", "", []string{"b", "a", "b"}, 3, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return s.NextEach(ctx, []string{"b", "a", "b"})
 	}},
-	{"Submit", []string{"acme"}, 1, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
-		return one(s.Submit(ctx, "acme", "1", 0))
+	{"Submit", "acme", nil, 1, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+		return one(s.Submit(ctx, "acme", priority.Document{ID: "1"}))
 	}},
-	{"SubmitN", []string{"acme"}, 2, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
-		return s.SubmitN(ctx, "acme", []string{"2", "3"}, nil)
+	{"SubmitN", "acme", nil, 2, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+		return s.SubmitN(ctx, "acme", named.Documents("2", "3"))
 	}},
-	{"Done", []string{"acme"}, 1, 3 * time.Second, []priority.Ended{{Latency: 2 * time.Second, Level: 1}}, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"Done", "acme", nil, 1, 3 * time.Second, []priority.Ended{{Latency: 2 * time.Second, Level: 1}}, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		_, err := s.Done(ctx, "acme", "1", 3*time.Second)
 		return nil, err
 	}},
-	{"DoneN", []string{"acme"}, 2, 5 * time.Second, []priority.Ended{{Latency: 2 * time.Second, Level: 1}, {Latency: 2 * time.Second, Level: 2}}, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"DoneN", "acme", nil, 2, 5 * time.Second, []priority.Ended{{Latency: 2 * time.Second, Level: 1}, {Latency: 2 * time.Second, Level: 2}}, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		_, err := s.DoneN(ctx, "acme", []string{"2", "3"}, 5*time.Second)
 		return nil, err
 	}},
-	{"Peek", []string{"acme"}, 0, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"Peek", "acme", nil, 0, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		_, err := s.Peek(ctx, "acme")
 		return nil, err
 	}},
-	{"Reset", []string{"acme"}, 0, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"Reset", "acme", nil, 0, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return nil, s.Reset(ctx, "acme")
 	}},
 }
@@ -107,7 +109,7 @@ func TestObserversAreToldOfEachCall(t *testing.T) {
 					t.Fatalf("%s: %v", operation.name, err)
 				}
 				want := observe.Call{
-					Operation: operation.name, Customers: operation.customers, Items: operation.items, Took: operation.took,
+					Operation: operation.name, Customer: operation.customer, Customers: operation.customers, Items: operation.items, Took: operation.took,
 					Decisions: decisions, Start: start, Duration: took, Err: err,
 				}
 				if err == nil {

@@ -12,15 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
-	"github.com/prometheus/client_golang/prometheus"
-	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
 func TestTheAlertsFireWhenTheirTestsSay(t *testing.T) {
@@ -96,7 +97,7 @@ func TestAllThatIsNamedIsExported(t *testing.T) {
 		}
 		for _, match := range errorType.FindAllStringSubmatch(text, -1) {
 			for kind := range strings.SplitSeq(match[1], "|") {
-				if kinds := []string{"invalid", "not_counted", "outcome_unknown", "corrupt", "_OTHER", "lost", "newer"}; !slices.Contains(kinds, kind) {
+				if kinds := []string{"invalid", "not_counted", "outcome_unknown", "corrupt", "_OTHER", "lost", "newer", "refused", "unreachable"}; !slices.Contains(kinds, kind) {
 					t.Errorf("%s names the error type %q", file, kind)
 				}
 			}
@@ -133,7 +134,7 @@ func exported(t *testing.T) (metrics, labels []string) {
 	})
 	instrumentation.Observe(t.Context(), observe.Call{Operation: "Next", Items: 1, Decisions: []priority.Decision{{Level: 1, RuleLevel: 9}}})
 	instrumentation.Observe(t.Context(), observe.Call{
-		Operation: "Done", Customers: []string{"acme"}, Items: 1, Took: time.Second,
+		Operation: "Done", Customer: "acme", Items: 1, Took: time.Second,
 		Ended: []priority.Ended{{Latency: time.Second, Level: 1}},
 	})
 	client := redistest.Start(t).Client()

@@ -7,10 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/docpriority/priority/fallback"
-	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/observe"
-	"github.com/docpriority/priority/priorityotel"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
@@ -18,6 +14,11 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/observe"
+	"github.com/docpriority/priority/priorityotel"
 )
 
 // wire returns a member of the fleet, and lets Prometheus scrape /metrics. The spans go to an

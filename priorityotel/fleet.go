@@ -10,18 +10,21 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/fleet"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fleet"
 )
 
 // The attributes that only the fleet's metrics have.
 const (
 	languageKey = attribute.Key("priority.language")
-	obeysKey    = attribute.Key("priority.obeys")
+	followsKey  = attribute.Key("priority.follows")
 	quantileKey = attribute.Key("priority.quantile")
 )
 
@@ -37,7 +40,7 @@ const (
 // in one process of the fleet, or in a few. Prefix "" means "priority".
 //
 // An error wraps [priority.ErrInvalid], or is the meter provider's.
-func (i *Instrumentation) ObserveFleet(client priority.RedisClient, prefix string) (stop func() error, err error) {
+func (i *Instrumentation) ObserveFleet(client redis.UniversalClient, prefix string) (stop func() error, err error) {
 	admin, err := control.NewAdmin(client, &control.AdminOptions{Prefix: prefix, Timeout: -1})
 	if err != nil {
 		return nil, err
@@ -62,22 +65,22 @@ func (i *Instrumentation) ObserveFleet(client priority.RedisClient, prefix strin
 
 // fleetReader reads what a fleet reports.
 type fleetReader struct {
-	client priority.RedisClient
+	client redis.UniversalClient
 	prefix string
 	admin  *control.Admin
-	last   atomic.Pointer[reading] // nil: the last reading failed
+	latest atomic.Pointer[reading] // nil: it failed
 }
 
 type reading struct {
 	reports []fleet.Report
-	version int64 // of the rules that Redis has; 0: none, or they cannot be read
+	version int64 // of the policies that Redis has; 0: none, or they cannot be read
 }
 
 func (r *fleetReader) run(ctx context.Context) {
 	ticks := time.NewTicker(fleetInterval)
 	defer ticks.Stop()
 	for {
-		r.last.Store(r.read(ctx))
+		r.latest.Store(r.read(ctx))
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
@@ -93,8 +96,8 @@ func (r *fleetReader) read(ctx context.Context) *reading {
 	if err != nil {
 		return nil
 	}
-	rules, _ := r.admin.Rules(ctx)
-	return &reading{reports, rules.Version}
+	applied, _ := r.admin.Policies(ctx)
+	return &reading{reports, applied.Version}
 }
 
 // reported are the metrics of a fleet.
@@ -114,10 +117,10 @@ func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration,
 		gauge, *err = meter.Int64ObservableGauge("priority.fleet."+name, metric.WithUnit(unit), metric.WithDescription(description))
 		return gauge
 	}
-	r.workers = gauge("workers", "{process}", "Processes that report, by whether they follow the newest rules and apply overrides.", &errs[0])
+	r.workers = gauge("workers", "{process}", "Processes that report, by whether they follow the newest policies and apply overrides.", &errs[0])
 	r.degraded = gauge("degraded", "{process}", "Processes in which a fallback answers instead of Redis.", &errs[1])
 	r.documents = gauge("documents", "{document}", "Documents of the last minute: by rule and level, or by error type if they were not counted.", &errs[2])
-	r.version = gauge("version", "{change}", "Version of the operators' rules, or of their withdrawal.", &errs[3])
+	r.version = gauge("version", "{change}", "Version of the operators' policies, or of their withdrawal.", &errs[3])
 	r.gone = gauge("gone", "{process}", "Processes that stopped reporting within the last hour, and did not close.", &errs[4])
 	r.wait, errs[5] = meter.Float64ObservableGauge("priority.fleet.wait", metric.WithUnit("s"),
 		metric.WithDescription("Time from Submit to Done of the documents of the last minute, by level."))
@@ -125,45 +128,45 @@ func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration,
 		return nil, err
 	}
 	return meter.RegisterCallback(func(_ context.Context, observer metric.Observer) error {
-		if last := reader.last.Load(); last != nil {
-			r.observe(observer, last)
+		if latest := reader.latest.Load(); latest != nil {
+			r.observe(observer, latest)
 		}
 		return nil
 	}, r.workers, r.gone, r.degraded, r.documents, r.wait, r.version)
 }
 
-// newest returns the version that workers should follow. If Redis has no rules, only the
+// newest returns the version that workers should follow. If Redis has no policies, only the
 // reports do.
 func (r *reading) newest() (version int64) {
 	if r.version > 0 {
 		return r.version
 	}
 	for _, report := range r.reports {
-		version = max(version, report.Rules.Version)
+		version = max(version, report.Following.Version)
 	}
 	return version
 }
 
-func (r *reported) observe(observer metric.Observer, last *reading) {
-	if last.version > 0 {
-		observer.ObserveInt64(r.version, last.version)
+func (r *reported) observe(observer metric.Observer, latest *reading) {
+	if latest.version > 0 {
+		observer.ObserveInt64(r.version, latest.version)
 	}
-	version, workers := last.newest(), make(map[string][2]int64) // by language: how many do not obey, and how many do
-	for _, report := range last.reports {
+	version, workers := latest.newest(), make(map[string][2]int64) // by language: how many do not follow, and how many do
+	for _, report := range latest.reports {
 		if !report.Here() {
 			continue
 		}
-		language := known(report.Language, "unknown", "go", "python", "nodejs")
-		of := workers[language]
-		of[oneIf(report.Overrides && report.Follows(version))]++
-		workers[language] = of
+		language := oneOf(report.Language, "unknown", "go", "python", "nodejs")
+		counts := workers[language]
+		counts[oneIf(report.Overrides && report.Follows(version))]++
+		workers[language] = counts
 	}
-	for language, of := range workers {
-		for obeys, n := range of {
-			observer.ObserveInt64(r.workers, n, metric.WithAttributes(languageKey.String(language), obeysKey.Bool(obeys == 1)))
+	for language, counts := range workers {
+		for follows, n := range counts {
+			observer.ObserveInt64(r.workers, n, metric.WithAttributes(languageKey.String(language), followsKey.Bool(follows == 1)))
 		}
 	}
-	totals := fleet.Add(last.reports)
+	totals := fleet.Add(latest.reports)
 	observer.ObserveInt64(r.degraded, int64(totals.Degraded))
 	observer.ObserveInt64(r.gone, int64(totals.Gone))
 	for rule, levels := range map[string]map[priority.Level]int64{byCount: totals.ByCount, byLoad: totals.ByLoad} {
@@ -173,7 +176,7 @@ func (r *reported) observe(observer metric.Observer, last *reading) {
 	}
 	failed := make(map[string]int64)
 	for kind, n := range totals.Errors {
-		failed[known(kind, "_OTHER", errorTypes...)] += n
+		failed[oneOf(kind, "_OTHER", errorTypes...)] += n
 	}
 	for kind, n := range failed {
 		observer.ObserveInt64(r.documents, n, metric.WithAttributes(semconv.ErrorTypeKey.String(kind)))
@@ -186,9 +189,9 @@ func (r *reported) observe(observer metric.Observer, last *reading) {
 	}
 }
 
-// known returns the name if it is a known one, else other: Redis's content must not add
+// oneOf returns the name if it is one of the names, else other: Redis's content must not add
 // series.
-func known(name, other string, names ...string) string {
+func oneOf(name, other string, names ...string) string {
 	if slices.Contains(names, name) {
 		return name
 	}

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/itemerrors"
-	"github.com/docpriority/priority/observe"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/itemerrors"
+	"github.com/docpriority/priority/observe"
 )
 
 // The attributes beside error.type, of metrics and of spans.
@@ -18,7 +19,7 @@ const (
 	operationKey = attribute.Key("priority.operation")
 	ruleKey      = attribute.Key("priority.rule")
 	levelKey     = attribute.Key("priority.level")
-	lastKey      = attribute.Key("priority.last")
+	floodKey     = attribute.Key("priority.flood")
 	degradedKey  = attribute.Key("priority.degraded")
 	ruleLevelKey = attribute.Key("priority.rule.level")
 )
@@ -119,11 +120,11 @@ func (m *metrics) recordDocuments(ctx context.Context, call observe.Call, rule s
 		return
 	}
 	bounds := 0
-	if len(call.Customers) == 1 {
-		bounds = m.bounds(call.Customers[0], rule)
+	if call.Customers == nil {
+		bounds = m.bounds(call.Customer, rule)
 	}
 	if batch == nil && len(call.Decisions) == 1 {
-		m.add(ctx, outcomeOf(rule, call.Decisions[0], lastOf(call.Decisions[0].Level, bounds)), 1)
+		m.add(ctx, outcomeOf(rule, call.Decisions[0], floodOf(call.Decisions[0].Level, bounds)), 1)
 		return
 	}
 	documents := make(map[outcome]int64)
@@ -131,10 +132,10 @@ func (m *metrics) recordDocuments(ctx context.Context, call observe.Call, rule s
 		if batch != nil && (i >= len(batch.Errs) || batch.Errs[i] != nil) {
 			continue
 		}
-		if len(call.Customers) > 1 {
+		if call.Customers != nil {
 			bounds = m.bounds(call.Customers[i], rule)
 		}
-		documents[outcomeOf(rule, decision, lastOf(decision.Level, bounds))]++
+		documents[outcomeOf(rule, decision, floodOf(decision.Level, bounds))]++
 	}
 	if batch != nil {
 		for _, err := range batch.Errs {
@@ -184,24 +185,24 @@ const (
 type outcome struct {
 	rule      string
 	level     priority.Level
-	last      last
+	flood     flood
 	ruleLevel priority.Level
 	degraded  bool
 	errorType string
 }
 
-// last says whether a document is below the last threshold of the customer's policy, or
+// flood says whether a document is below the last threshold of the customer's policy, or
 // beyond the last load.
-type last int8
+type flood int8
 
 const (
-	unknown last = iota // no store is observed, or the policy has one level
+	unknown flood = iota // no store is observed, or the policy has one level
 	before
-	reached
+	beyond
 )
 
-func outcomeOf(rule string, decision priority.Decision, last last) outcome {
-	return outcome{rule: rule, level: decision.Level, last: last, ruleLevel: decision.RuleLevel, degraded: decision.Degraded}
+func outcomeOf(rule string, decision priority.Decision, flood flood) outcome {
+	return outcome{rule: rule, level: decision.Level, flood: flood, ruleLevel: decision.RuleLevel, degraded: decision.Degraded}
 }
 
 // bounds returns how many thresholds or loads the rule has for a customer; 0 if no store is
@@ -218,15 +219,15 @@ func (m *metrics) bounds(customer, rule string) int {
 	return len(policy.Loads)
 }
 
-// lastOf says whether the level is beyond the last of that many bounds.
-func lastOf(level priority.Level, bounds int) last {
+// floodOf says whether the level is beyond the last of that many bounds.
+func floodOf(level priority.Level, bounds int) flood {
 	switch {
 	case bounds == 0: // or a policy of one level, which does not count as the last
 		return unknown
 	case level <= priority.Level(bounds):
 		return before
 	}
-	return reached
+	return beyond
 }
 
 func (o outcome) attributes() attribute.Set {
@@ -234,8 +235,8 @@ func (o outcome) attributes() attribute.Set {
 		return attribute.NewSet(semconv.ErrorTypeKey.String(o.errorType))
 	}
 	attributes := []attribute.KeyValue{ruleKey.String(o.rule), levelKey.Int(int(o.level)), degradedKey.Bool(o.degraded)}
-	if o.last != unknown {
-		attributes = append(attributes, lastKey.Bool(o.last == reached))
+	if o.flood != unknown {
+		attributes = append(attributes, floodKey.Bool(o.flood == beyond))
 	}
 	return attribute.NewSet(attributes...)
 }

@@ -6,7 +6,7 @@
 //	observed, err := observe.New(store, instrumentation.Observe)
 //
 // [Instrumentation.ObserveStore] also records what a store knows of its fallback and of the
-// operators' rules, and [Instrumentation.ObserveFleet] what all processes report.
+// operators' policies, and [Instrumentation.ObserveFleet] what all processes report.
 // docs/operate.md lists the metrics; each has a description.
 //
 // error.type has the values of [observe.Outcome], with _OTHER for "error". A customer
@@ -17,10 +17,11 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/docpriority/priority/observe"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/docpriority/priority/observe"
 )
 
 // ScopeName is the name of the instrumentation scope of all metrics and spans.

@@ -10,12 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/fallback"
-	"github.com/docpriority/priority/memory"
-	"github.com/docpriority/priority/observe"
-	"github.com/docpriority/priority/priorityotel"
-	"github.com/docpriority/priority/prioritytest"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -23,6 +17,14 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/testing/named"
+	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/observe"
+	"github.com/docpriority/priority/priorityotel"
+	"github.com/docpriority/priority/prioritytest"
 )
 
 var (
@@ -139,8 +141,8 @@ func TestEachDocumentAndCallIsRecordedOnce(t *testing.T) {
 	_, _ = store.Next(ctx, "")
 	_, _ = store.Peek(ctx, "acme")
 	_ = store.Reset(ctx, "acme")
-	_, _ = store.Submit(ctx, "embassy", "1", 0)
-	_, _ = store.SubmitN(ctx, "embassy", []string{"2", "3"}, nil)
+	_, _ = store.Submit(ctx, "embassy", priority.Document{ID: "1"})
+	_, _ = store.SubmitN(ctx, "embassy", named.Documents("2", "3"))
 	_, _ = store.Peek(ctx, "embassy")
 	_, _ = store.Done(ctx, "embassy", "1", time.Second)
 	_, _ = store.DoneN(ctx, "embassy", []string{"2", "3"}, time.Second)
@@ -225,7 +227,7 @@ func TestWorkIsRecorded(t *testing.T) {
 		{Operation: "DoneN", Took: time.Second},
 		{Operation: "Next", Items: 1, Took: time.Second},
 	} {
-		call.Customers = []string{"acme"}
+		call.Customer = "acme"
 		r.Observe(t.Context(), call)
 	}
 	points := r.histogram(t, "priority.document.duration")
@@ -239,7 +241,7 @@ func TestLatenciesAreRecordedByLevel(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
 	clock := new(prioritytest.Clock)
 	store := observed(t, prioritytest.NewStore(clock, nil), r.Observe)
-	_, submitted := store.SubmitN(t.Context(), "acme", []string{"1", "2", "3"}, nil)
+	_, submitted := store.SubmitN(t.Context(), "acme", named.Documents("1", "2", "3"))
 	clock.Advance(90 * time.Second)
 	_, done := store.DoneN(t.Context(), "acme", []string{"2", "3", "4", "3"}, 0)
 	if err := errors.Join(submitted, done); err != nil {
@@ -316,7 +318,7 @@ func TestAFallbacksErrorsAreRecorded(t *testing.T) {
 	<-opened
 	r.ObserveError(nil)
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"),
-		map[string]int64{"priority.degraded=true,priority.last=false,priority.level=1,priority.rule=count": 2})
+		map[string]int64{"priority.degraded=true,priority.flood=false,priority.level=1,priority.rule=count": 2})
 	expect(t, "absorbed errors", r.counter(t, "priority.absorbed.errors", "{error}"),
 		map[string]int64{"error.type=outcome_unknown": 2})
 	expect(t, "durations", r.durations(t), map[string]uint64{"priority.degraded=true,priority.operation=Next": 2})
@@ -328,7 +330,6 @@ func TestAFallbacksErrorsAreRecorded(t *testing.T) {
 
 func TestEachCallHasASpan(t *testing.T) {
 	begin := time.Now().Add(-time.Minute)
-	customer := []string{"acme"}
 	decision := priority.Decision{Level: 3, Count: -5}
 	for _, test := range []struct {
 		call       observe.Call
@@ -336,12 +337,12 @@ func TestEachCallHasASpan(t *testing.T) {
 		status     sdktrace.Status
 	}{
 		{
-			observe.Call{Operation: "Next", Customers: customer, Items: 1, Decisions: []priority.Decision{decision}},
+			observe.Call{Operation: "Next", Customer: "acme", Items: 1, Decisions: []priority.Decision{decision}},
 			"priority.count=-5,priority.degraded=false,priority.items=1,priority.level=3,priority.operation=Next", sdktrace.Status{},
 		},
 		{
 			observe.Call{
-				Operation: "Submit", Customers: customer, Items: 1,
+				Operation: "Submit", Customer: "acme", Items: 1,
 				Decisions: []priority.Decision{{Level: 2, Load: 4.5, Pending: 2, Degraded: true}},
 			},
 			"priority.degraded=true,priority.items=1,priority.level=2,priority.load=4.5,priority.operation=Submit,priority.pending=2",
@@ -352,7 +353,7 @@ func TestEachCallHasASpan(t *testing.T) {
 			"priority.degraded=false,priority.items=2,priority.operation=NextEach", sdktrace.Status{},
 		},
 		{
-			observe.Call{Operation: "Reset", Customers: customer, Err: errAway},
+			observe.Call{Operation: "Reset", Customer: "acme", Err: errAway},
 			"error.type=not_counted,priority.operation=Reset", sdktrace.Status{Code: codes.Error, Description: "not_counted"},
 		},
 	} {

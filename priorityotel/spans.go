@@ -3,11 +3,12 @@ package priorityotel
 import (
 	"context"
 
-	"github.com/docpriority/priority/observe"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/docpriority/priority/observe"
 )
 
 // The attributes that only spans have.
@@ -66,8 +67,8 @@ func (s *spans) attributes(call observe.Call) []attribute.KeyValue {
 			attributes = append(attributes, countKey.Int64(decision.Count))
 		}
 	}
-	if s.customers && len(call.Customers) == 1 {
-		attributes = append(attributes, customerKey.String(call.Customers[0]))
+	if s.customers && call.Customers == nil {
+		attributes = append(attributes, customerKey.String(call.Customer))
 	}
 	return attributes
 }

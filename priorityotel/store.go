@@ -7,16 +7,17 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/typednil"
-	"go.opentelemetry.io/otel/metric"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
 // ObserveStore also records what a store itself knows, until stop is called: which
 // documents are beyond the last threshold or load; each time that the metrics are read,
-// whether a fallback answers, and which of the operators' rules a *control.Store follows.
+// whether a fallback answers, and which of the operators' policies a *fleet.Member follows.
 // The store is the outermost one, or a *fleet.Member:
 // [priority.As] finds what it wraps.
 //
@@ -48,15 +49,15 @@ func observeStore(meter metric.Meter, store priority.Store) (metric.Registration
 	degraded, err1 := meter.Int64ObservableGauge("priority.degraded",
 		metric.WithUnit("{store}"),
 		metric.WithDescription("1 while a fallback answers instead of Redis, else 0."))
-	age, err2 := meter.Float64ObservableGauge("priority.rules.age",
+	age, err2 := meter.Float64ObservableGauge("priority.policies.age",
 		metric.WithUnit("s"),
-		metric.WithDescription("Time since the operators' rules were last read; since the store is observed if they never were."))
-	failing, err3 := meter.Int64ObservableGauge("priority.rules.failing",
+		metric.WithDescription("Time since the operators' policies were last read; since the store is observed if they never were."))
+	failing, err3 := meter.Int64ObservableGauge("priority.policies.failing",
 		metric.WithUnit("{store}"),
-		metric.WithDescription("1 if the newest rules are not followed for this reason, else 0."))
-	version, err4 := meter.Int64ObservableGauge("priority.rules.version",
+		metric.WithDescription("1 if the newest policies are not followed for this reason, else 0."))
+	version, err4 := meter.Int64ObservableGauge("priority.policies.version",
 		metric.WithUnit("{change}"),
-		metric.WithDescription("Version of the rules that this process follows, or of their withdrawal; 0 if rules were never set."))
+		metric.WithDescription("Version of the policies that this process follows, or of their withdrawal; 0 if policies were never set."))
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
@@ -67,35 +68,17 @@ func observeStore(meter metric.Meter, store priority.Store) (metric.Registration
 		if !follows {
 			return nil
 		}
-		status, known := follower.Status(), began
-		if !status.ReadAt.IsZero() { // else the version is unknown, and 0 would say that rules were never set
-			known = status.ReadAt
+		status, readAt := follower.Status(), began
+		if !status.ReadAt.IsZero() { // else the version is unknown, and 0 would say that policies were never set
+			readAt = status.ReadAt
 			observer.ObserveInt64(version, status.Version)
 		}
-		observer.ObserveFloat64(age, time.Since(known).Seconds())
-		reason := rulesError(status.Err)
-		for _, kind := range []string{"lost", "newer", "corrupt", "invalid", "_OTHER"} {
-			observer.ObserveInt64(failing, oneIf(reason == kind), metric.WithAttributes(semconv.ErrorTypeKey.String(kind)))
+		observer.ObserveFloat64(age, time.Since(readAt).Seconds())
+		for _, code := range []control.Code{control.Lost, control.Newer, control.Corrupt, control.Invalid, control.Refused, control.Unreachable} {
+			observer.ObserveInt64(failing, oneIf(status.Code == code), metric.WithAttributes(semconv.ErrorTypeKey.String(string(code))))
 		}
 		return nil
 	}, degraded, age, failing, version)
-}
-
-// rulesError returns the value of error.type for the error of a Status.
-func rulesError(err error) string {
-	switch {
-	case err == nil:
-		return ""
-	case errors.Is(err, control.ErrLost):
-		return "lost"
-	case errors.Is(err, control.ErrNewer):
-		return "newer"
-	case errors.Is(err, control.ErrCorrupt):
-		return "corrupt"
-	case errors.Is(err, priority.ErrInvalid):
-		return "invalid"
-	}
-	return "_OTHER"
 }
 
 func oneIf(condition bool) int64 {

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
@@ -16,8 +19,6 @@ import (
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
-	"github.com/redis/go-redis/v9"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
 // knowing is a store that knows what operators have set.
@@ -31,10 +32,10 @@ func (k *knowing) Status() control.Status { return k.status }
 // acmesStatus is one that names a customer wherever it can.
 func acmesStatus() *knowing {
 	return &knowing{new(memory.Store), control.Status{
-		Version: 7,
-		Rules:   &control.Rules{Tiers: map[string]priority.Policy{"acme": {}}},
-		ReadAt:  time.Now(),
-		Err:     errors.New("acme"),
+		Following: control.Following{Version: 7, Code: control.Unreachable, Detail: "acme"},
+		Policies:  &priority.Policies{Tiers: map[string]priority.Policy{"acme": {}}},
+		ReadAt:    time.Now(),
+		Err:       errors.New("acme"),
 	}}
 }
 
@@ -104,45 +105,44 @@ func TestOverriddenDocumentsAreRecordedByBothLevels(t *testing.T) {
 	})
 }
 
-// rulesFailing returns the gauges of rules that are not followed for a reason; "": they are.
-func rulesFailing(age float64, version float64, reason string) map[string]float64 {
-	gauges := map[string]float64{"rules.age": age, "rules.version": version}
-	for _, kind := range []string{"lost", "newer", "corrupt", "invalid", "_OTHER"} {
-		gauges["rules.failing error.type="+kind] = 0
-		if kind == reason {
-			gauges["rules.failing error.type="+kind] = 1
+// policiesFailing returns the gauges of policies that are not followed for a reason; "": they are.
+func policiesFailing(age float64, version float64, reason control.Code) map[string]float64 {
+	gauges := map[string]float64{"policies.age": age, "policies.version": version}
+	for _, code := range reasons {
+		gauges["policies.failing error.type="+string(code)] = 0
+		if code == reason {
+			gauges["policies.failing error.type="+string(code)] = 1
 		}
 	}
 	return gauges
 }
 
-func TestWhichRulesAreFollowedIsRecorded(t *testing.T) {
+var reasons = []control.Code{control.Lost, control.Newer, control.Corrupt, control.Invalid, control.Refused, control.Unreachable}
+
+func TestWhichPoliciesAreFollowedIsRecorded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		store := &knowing{new(memory.Store), control.Status{Version: 7, ReadAt: time.Now().Add(-1500 * time.Millisecond)}}
+		store := &knowing{new(memory.Store), control.Status{Following: control.Following{Version: 7}, ReadAt: time.Now().Add(-1500 * time.Millisecond)}}
 		r := newRecorder(t, priorityotel.Options{})
 		r.observeStore(t, observed(t, store))
-		expect(t, "rules", r.gauges(t, "rules."), rulesFailing(1.5, 7, ""))
+		expect(t, "policies", r.gauges(t, "policies."), policiesFailing(1.5, 7, ""))
 		time.Sleep(time.Minute)
-		for reason, err := range map[string]error{
-			"lost": control.ErrLost, "newer": control.ErrNewer, "corrupt": control.ErrCorrupt, "invalid": priority.ErrInvalid,
-			"_OTHER": errors.New("away"),
-		} {
-			store.status.Err = fmt.Errorf("acme: %w", err)
-			expect(t, "rules", r.gauges(t, "rules."), rulesFailing(61.5, 7, reason))
+		for _, code := range reasons {
+			store.status.Code = code
+			expect(t, "policies", r.gauges(t, "policies."), policiesFailing(61.5, 7, code))
 		}
 	})
 }
 
-// A process that has never read the rules says so: it has an age, from which an alert can
+// A process that has never read the policies says so: it has an age, from which an alert can
 // tell, and no version.
-func TestRulesThatWereNeverReadGrowOld(t *testing.T) {
+func TestPoliciesThatWereNeverReadGrowOld(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newRecorder(t, priorityotel.Options{})
-		r.observeStore(t, &knowing{new(memory.Store), control.Status{Err: errors.New("away")}})
+		r.observeStore(t, &knowing{new(memory.Store), control.Status{Following: control.Following{Code: control.Unreachable}}})
 		time.Sleep(90 * time.Second)
-		want := rulesFailing(90, 0, "_OTHER")
-		delete(want, "rules.version")
-		expect(t, "never read", r.gauges(t, "rules."), want)
+		want := policiesFailing(90, 0, control.Unreachable)
+		delete(want, "policies.version")
+		expect(t, "never read", r.gauges(t, "policies."), want)
 	})
 }
 
@@ -163,7 +163,7 @@ func TestObserveStore_Member(t *testing.T) {
 	if _, err := admin.Withdraw(t.Context(), 0, control.Change{By: "mary", Why: "a test"}); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Await(t, "the rules are followed", func() bool { return r.gauges(t, "rules.")["rules.version"] == 1 })
+	redistest.Await(t, "the policies are followed", func() bool { return r.gauges(t, "policies.")["policies.version"] == 1 })
 	expect(t, "degraded", r.gauges(t, "degraded"), map[string]float64{"degraded": 0})
 }
 
@@ -181,7 +181,7 @@ func write(t *testing.T, client *redis.Client, id, report string, age time.Durat
 }
 
 // What processes of all languages report is added up; who lags behind, has a reason, or
-// cannot be read does not obey; and no report makes a label of its own.
+// cannot be read does not follow; and no report makes a label of its own.
 func TestAFleetsReportsAreRecorded(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
@@ -190,18 +190,18 @@ func TestAFleetsReportsAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for replaces := range int64(2) {
-		rules := control.Rules{Policy: priority.Policy{Thresholds: []int64{-replaces}}}
-		if _, err := admin.Apply(t.Context(), replaces, rules, control.Change{By: "mary", Why: "a test"}); err != nil {
+		policies := priority.Policies{Policy: priority.Policy{Thresholds: []int64{-replaces}}}
+		if _, err := admin.Apply(t.Context(), replaces, policies, control.Change{By: "mary", Why: "a test"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for id, report := range map[string]string{
-		"p1": `"language":"python","overrides":true,"rules":{"version":2,"error":""},"by_load":{"4":10},"waits":{"4":{"40":9,"52":1}}`,
-		"p2": `"language":"python","overrides":true,"degraded":true,"rules":{"version":1,"error":""},"by_count":{"1":2},"by_load":{"4":5}`,
-		"n1": `"language":"nodejs","overrides":true,"rules":{"version":2,"error":"its queue has 3 levels"},"errors":{"not_counted":1,"error":2,"acme":4}`,
-		"n2": `"language":"nodejs","overrides":false,"rules":{"version":2,"error":""}`,
-		"g1": `"language":"go","overrides":true,"rules":{"version":3,"error":""},"busiest":[{"customer":"acme","documents":1,"rule":"load","level":1,"load":1}]`,
-		"x1": `"language":"acme","overrides":true,"rules":{"version":2,"error":""}`,
+		"p1": `"language":"python","overrides":true,"following":{"version":2},"by_load":{"4":10},"waits":{"4":{"40":9,"52":1}}`,
+		"p2": `"language":"python","overrides":true,"degraded":true,"following":{"version":1},"by_count":{"1":2},"by_load":{"4":5}`,
+		"n1": `"language":"nodejs","overrides":true,"following":{"version":2,"code":"invalid"},"errors":{"not_counted":1,"error":2,"acme":4}`,
+		"n2": `"language":"nodejs","overrides":false,"following":{"version":2}`,
+		"g1": `"language":"go","overrides":true,"following":{"version":3},"busiest":[{"customer":"acme","documents":1,"rule":"load","level":1,"load":1}]`,
+		"x1": `"language":"acme","overrides":true,"following":{"version":2}`,
 	} {
 		write(t, client, id, `{"format":1,"id":"`+id+`","levels":9,`+report+`}`, 0)
 	}
@@ -213,8 +213,8 @@ func TestAFleetsReportsAreRecorded(t *testing.T) {
 	}
 	var got map[string]float64
 	redistest.Await(t, "the reports are read", func() bool { got = r.gauges(t, "fleet."); return len(got) > 0 })
-	workers := func(language, obeys string) string {
-		return "fleet.workers priority.language=" + language + ",priority.obeys=" + obeys
+	workers := func(language, follows string) string {
+		return "fleet.workers priority.follows=" + follows + ",priority.language=" + language
 	}
 	expect(t, "fleet", got, map[string]float64{
 		workers("python", "true"): 1, workers("python", "false"): 1, workers("nodejs", "true"): 0, workers("nodejs", "false"): 2,
@@ -236,7 +236,7 @@ func TestObserve_Once(t *testing.T) {
 	for what, observe := range map[string]func(there bool) (func() error, error){
 		"store": func(there bool) (func() error, error) {
 			if !there {
-				return r.ObserveStore((*control.Store)(nil))
+				return r.ObserveStore((*fleet.Member)(nil))
 			}
 			return r.ObserveStore(acmesStatus())
 		},
@@ -260,7 +260,7 @@ func TestObserve_Once(t *testing.T) {
 		if err := first(); err != nil {
 			t.Error(err)
 		}
-		expect(t, "after stop", r.gauges(t, "rules."), map[string]float64{})
+		expect(t, "after stop", r.gauges(t, "policies."), map[string]float64{})
 		second, err := observe(true)
 		if again := first(); err != nil || again != nil { // which stops the first one only
 			t.Errorf("%s: %v, %v", what, err, again)
@@ -274,17 +274,23 @@ func TestObserve_Once(t *testing.T) {
 
 // The last threshold and the last load are those of the customer's own policy; all Turns are beyond it.
 func TestTheLastLevelIsRecorded(t *testing.T) {
-	store, err := memory.New(&memory.Options{Policy: priority.Policy{Turns: 4}, Tiers: map[string]priority.Policy{
-		"few": {Thresholds: []int64{0, -1}, Loads: []float64{1}},
-		"one": {Thresholds: []int64{}, Loads: []float64{}},
-	}, TierOf: func(customer string) string { return customer }})
+	store, err := memory.New(&memory.Options{PolicyOf: func(customer string) priority.Policy {
+		return map[string]priority.Policy{
+			"acme": {Turns: 4},
+			"few":  {Thresholds: []int64{0, -1}, Loads: []float64{1}},
+			"one":  {Thresholds: []int64{}, Loads: []float64{}},
+		}[customer]
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := newRecorder(t, priorityotel.Options{})
 	stop := r.observeStore(t, store)
 	decide := func(operation string, customers []string, levels ...priority.Level) {
-		call := observe.Call{Operation: operation, Customers: customers, Items: len(levels)}
+		call := observe.Call{Operation: operation, Customer: customers[0], Items: len(levels)}
+		if len(customers) > 1 {
+			call.Customer, call.Customers = "", customers
+		}
 		for _, level := range levels {
 			call.Decisions = append(call.Decisions, priority.Decision{Level: level, RuleLevel: level})
 		}
@@ -300,7 +306,7 @@ func TestTheLastLevelIsRecorded(t *testing.T) {
 	of := func(level int, rule, last string) string {
 		return fmt.Sprintf("priority.degraded=false%s,priority.level=%d,priority.rule=%s", last, level, rule)
 	}
-	const before, last, unknown = ",priority.last=false", ",priority.last=true", ""
+	const before, last, unknown = ",priority.flood=false", ",priority.flood=true", ""
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
 		of(2, "count", before): 1, of(3, "count", before): 1, of(3, "count", last): 1, of(1, "count", unknown): 1, of(9, "count", last): 1,
 		of(5, "load", before): 1, of(6, "load", last): 1, of(10, "load", last): 1, of(2, "load", last): 1,

@@ -59,19 +59,18 @@ func (s *FailingStore) NextEach(ctx context.Context, customers []string) ([]prio
 }
 
 // Submit implements [priority.Store].
-func (s *FailingStore) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
-	wrong := check.Submit(customer, []string{document}, []float64{cost})
-	return one(ctx, s, Submit, customer, 1, wrong, func(ctx context.Context) (priority.Decision, error) {
-		return s.store.Submit(ctx, customer, document, cost)
+func (s *FailingStore) Submit(ctx context.Context, customer string, document priority.Document) (priority.Decision, error) {
+	return one(ctx, s, Submit, customer, 1, check.Submit(customer, document), func(ctx context.Context) (priority.Decision, error) {
+		return s.store.Submit(ctx, customer, document)
 	})
 }
 
 // SubmitN implements [priority.Store]. It fails for all documents, with a
 // [*priority.BatchError].
-func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	wrong := check.Submit(customer, documents, costs)
+func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents []priority.Document) ([]priority.Decision, error) {
+	wrong := check.SubmitN(customer, documents)
 	decisions, err := one(ctx, s, SubmitN, customer, len(documents), wrong, func(ctx context.Context) ([]priority.Decision, error) {
-		return s.store.SubmitN(ctx, customer, documents, costs)
+		return s.store.SubmitN(ctx, customer, documents)
 	})
 	if decisions == nil && wrong == nil && len(documents) > 0 {
 		decisions = make([]priority.Decision, len(documents))
@@ -81,7 +80,7 @@ func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents [
 
 // Done implements [priority.Store].
 func (s *FailingStore) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
-	return one(ctx, s, Done, customer, 1, check.Done(customer, []string{document}, took), func(ctx context.Context) (priority.Ended, error) {
+	return one(ctx, s, Done, customer, 1, check.Done(customer, document, took), func(ctx context.Context) (priority.Ended, error) {
 		return s.store.Done(ctx, customer, document, took)
 	})
 }
@@ -89,7 +88,7 @@ func (s *FailingStore) Done(ctx context.Context, customer, document string, took
 // DoneN implements [priority.Store]. It fails for all documents, with a
 // [*priority.BatchError].
 func (s *FailingStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
-	wrong := check.Done(customer, documents, took)
+	wrong := check.DoneN(customer, documents, took)
 	ended, err := one(ctx, s, DoneN, customer, len(documents), wrong, func(ctx context.Context) ([]priority.Ended, error) {
 		return s.store.DoneN(ctx, customer, documents, took)
 	})

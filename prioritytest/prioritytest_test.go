@@ -13,6 +13,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/internal/testing/bubble"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/prioritytest"
@@ -71,9 +72,9 @@ func call(ctx context.Context, s priority.Store, operation prioritytest.Operatio
 	case prioritytest.NextEach:
 		_, err = s.NextEach(ctx, []string{customer})
 	case prioritytest.Submit:
-		_, err = s.Submit(ctx, customer, "new", 0)
+		_, err = s.Submit(ctx, customer, priority.Document{ID: "new"})
 	case prioritytest.SubmitN:
-		_, err = s.SubmitN(ctx, customer, []string{"new"}, nil)
+		_, err = s.SubmitN(ctx, customer, named.Documents("new"))
 	case prioritytest.Done:
 		_, err = s.Done(ctx, customer, "old", time.Second)
 	case prioritytest.DoneN:
@@ -103,7 +104,7 @@ func TestAFaultIsWhatTheCallComesTo(t *testing.T) {
 			{Class: priority.ErrCorrupt},
 		} {
 			inner, recorder := new(memory.Store), new(prioritytest.Recorder)
-			_, _ = inner.Submit(t.Context(), "acme", "old", 0)
+			_, _ = inner.Submit(t.Context(), "acme", priority.Document{ID: "old"})
 			observed, err := observe.New(inner, recorder.Observe)
 			if err != nil {
 				t.Fatal(err)
@@ -200,7 +201,7 @@ func TestCallsThatMeetNoFault(t *testing.T) {
 		}
 	}
 	_, wrong1 := store.NextN(ctx, "acme", -1)
-	_, wrong2 := store.SubmitN(ctx, "acme", []string{"a", ""}, nil)
+	_, wrong2 := store.SubmitN(ctx, "acme", named.Documents("a", ""))
 	_, wrong3 := store.DoneN(ctx, "acme", []string{"a"}, -1)
 	for i, err := range []error{wrong1, wrong2, wrong3} {
 		if !errors.Is(err, priority.ErrInvalid) {

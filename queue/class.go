@@ -6,8 +6,8 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// flood is the level after the last default load. From this level on, floods take turns.
-const flood = 6
+// firstTurn is the level after the last default load. From this level on, floods take turns.
+const firstTurn = 6
 
 // Class folds levels into fewer classes, for a queue with fewer priorities: it returns 1,
 // served first, to classes. If there are enough classes, each level has its own, and the
@@ -24,17 +24,17 @@ func Class(level, last, classes priority.Level) priority.Level {
 		if last == 1 {
 			return 1
 		}
-		return 1 + divided(level-1, classes-1, last-1)
-	case classes <= flood:
-		return max(1, classes-min(last, flood)+min(level, flood))
-	case level < flood:
+		return 1 + mulDiv(level-1, classes-1, last-1)
+	case classes <= firstTurn:
+		return max(1, classes-min(last, firstTurn)+min(level, firstTurn))
+	case level < firstTurn:
 		return level
 	}
-	return flood + divided(level-flood, classes-flood+1, last-flood+1)
+	return firstTurn + mulDiv(level-firstTurn, classes-firstTurn+1, last-firstTurn+1)
 }
 
-// divided returns a·b/c in 128 bits, because the numbers may be of any size.
-func divided(a, b, c priority.Level) priority.Level {
+// mulDiv returns a·b/c in 128 bits, because the numbers may be of any size.
+func mulDiv(a, b, c priority.Level) priority.Level {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	quotient, _ := bits.Div64(high, low, uint64(c))
 	return priority.Level(quotient)

@@ -7,7 +7,6 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"flag"
 	"os"
 	"reflect"
@@ -20,6 +19,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/internal/testing/vectors"
+	"github.com/docpriority/priority/internal/testing/virtualredis"
 	"github.com/docpriority/priority/lua"
 	"github.com/docpriority/priority/memory"
 )
@@ -39,7 +39,7 @@ func verify(t *testing.T, name string) {
 	}
 	check(t, name, func(file *cases) {
 		for i, c := range file.Cases {
-			steps, err := vectors.Run(t.Context(), c, onRedis{vectors.StartRedis(t), c})
+			steps, err := vectors.Run(t.Context(), c, onRedis(t, c))
 			if err != nil {
 				t.Fatalf("%s: %v", c.Name, err)
 			}
@@ -47,7 +47,7 @@ func verify(t *testing.T, name string) {
 			if !c.ForStores() {
 				continue
 			}
-			steps, err = vectors.Run(t.Context(), c, openMemory(t, c))
+			steps, err = vectors.Run(t.Context(), c, inMemory(t, c))
 			if err != nil {
 				t.Fatalf("in memory: %s: %v", c.Name, err)
 			}
@@ -59,42 +59,33 @@ func verify(t *testing.T, name string) {
 }
 
 // onRedis has a RedisStore for each step.
-type onRedis struct {
-	*vectors.Redis
-	c vectors.Case
-}
-
-func (w onRedis) Store(lease time.Duration) priority.Store {
-	store, err := priority.NewRedisStore(w.Client, &priority.RedisOptions{Policy: w.c.Policy.Priority(), Lease: lease, Timeout: time.Minute, Overrides: true})
-	if err != nil {
-		panic(err)
-	}
-	return store
-}
-
-// inMemory is a store in memory with a clock that is moved.
-type inMemory struct {
-	store *memory.Store
-	now   time.Time
-}
-
-func openMemory(t *testing.T, c vectors.Case) *inMemory {
+func onRedis(t *testing.T, c vectors.Case) vectors.World {
 	t.Helper()
-	w := &inMemory{now: time.UnixMilli(0)}
-	var err error
-	w.store, err = memory.New(&memory.Options{
-		Policy: c.Policy.Priority(), Lease: vectors.Milliseconds(c.Lease), Now: func() time.Time { return w.now },
+	server := virtualredis.Start(t)
+	client := server.Listen()
+	return vectors.World{Pass: server.Pass, Redis: client, Store: func(lease time.Duration) priority.Store {
+		store, err := priority.NewRedisStore(client, &priority.RedisOptions{Policy: c.Policy.Priority(), Lease: lease, Timeout: time.Minute, Overrides: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}}
+}
+
+// inMemory has one store, on a clock that is moved.
+func inMemory(t *testing.T, c vectors.Case) vectors.World {
+	t.Helper()
+	now := time.UnixMilli(0)
+	store, err := memory.New(&memory.Options{
+		Policy: c.Policy.Priority(), Lease: vectors.Milliseconds(c.Lease), Now: func() time.Time { return now },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
-}
-
-func (w *inMemory) Pass(d time.Duration)               { w.now = w.now.Add(d) }
-func (w *inMemory) Store(time.Duration) priority.Store { return w.store }
-func (w *inMemory) Other(vectors.Case, vectors.Step) ([]vectors.Result, error) {
-	return nil, errors.ErrUnsupported
+	return vectors.World{
+		Pass:  func(d time.Duration) { now = now.Add(d) },
+		Store: func(time.Duration) priority.Store { return store },
+	}
 }
 
 func TestKeys(t *testing.T) {
@@ -137,7 +128,7 @@ func TestPolicies(t *testing.T) {
 				shape.Levels[i][1] = int64(filled.Level(level[0]))
 			}
 			for i, level := range shape.ByLoad {
-				shape.ByLoad[i][1] = int64(filled.LevelOfLoad(float64(level[0]) / 1e6))
+				shape.ByLoad[i][1] = int64(filled.LevelOfLoad(float64(level[0])/1e6, 0))
 			}
 			script := func(text string) string { return sha(vectors.Script(text, filled, store.Lease())) }
 			shape.SHA = map[string]string{"next": script(lua.Next), "submit": script(lua.Submit), "peek": script(lua.Peek)}

@@ -48,24 +48,24 @@ type (
 		Level    int64  `json:"level"`
 	}
 	state struct {
-		Rule        string  `json:"rule"`
-		Level       int64   `json:"level"`
-		NextLevel   int64   `json:"next_level"`
-		Count       int64   `json:"count"`
-		ResetIn     int64   `json:"reset_in_ms"`
-		Load        float64 `json:"load"`
-		Recent      float64 `json:"recent"`
-		Cost        float64 `json:"cost"`
-		Pending     int64   `json:"pending"`
-		PendingLast int64   `json:"pending_last"`
-		Oldest      int64   `json:"oldest_ms"`
-		Latency     int64   `json:"latency_ms"`
-		Lease       int64   `json:"lease_ms"`
-		RuleLevel   int64   `json:"rule_level"`
-		Earliest    int64   `json:"earliest,omitempty"` // this and the next ones with an override
-		Latest      int64   `json:"latest,omitempty"`
-		EndsIn      int64   `json:"override_ends_in_ms,omitempty"`
-		Degraded    bool    `json:"degraded,omitempty"`
+		Rule         string  `json:"rule"`
+		Level        int64   `json:"level"`
+		NextLevel    int64   `json:"next_level"`
+		Count        int64   `json:"count"`
+		ResetIn      int64   `json:"reset_in_ms"`
+		Load         float64 `json:"load"`
+		Recent       float64 `json:"recent"`
+		Cost         float64 `json:"cost"`
+		Pending      int64   `json:"pending"`
+		PendingFlood int64   `json:"pending_flood"`
+		Oldest       int64   `json:"oldest_ms"`
+		Latency      int64   `json:"latency_ms"`
+		Lease        int64   `json:"lease_ms"`
+		RuleLevel    int64   `json:"rule_level"`
+		Earliest     int64   `json:"earliest,omitempty"` // this and the next ones with an override
+		Latest       int64   `json:"latest,omitempty"`
+		EndsIn       int64   `json:"override_ends_in_ms,omitempty"`
+		Degraded     bool    `json:"degraded,omitempty"`
 	}
 	failure struct {
 		Class   string `json:"class"`

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/internal/testing/vectors"
 )
@@ -55,7 +55,7 @@ func TestMembers(t *testing.T) {
 		for i := range 30 {
 			m.next(name, fmt.Sprint("customer ", i%3))
 			ids := []string{fmt.Sprint(name, " ", i)}
-			submitted, err := store.SubmitN(t.Context(), "acme", ids, nil)
+			submitted, err := store.SubmitN(t.Context(), "acme", named.Documents(ids...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func TestMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	change := control.Change{By: "mary", Why: "a test"}
-	if _, err := admin.SetOverride(t.Context(), "bolt", priority.Override{Earliest: 7}, time.Hour, change); err != nil {
+	if _, err := admin.SetOverride(t.Context(), "bolt", priority.Bounds{Earliest: 7}, time.Hour, change); err != nil {
 		t.Fatal(err)
 	}
 	for name := range m.stores {
@@ -98,25 +98,25 @@ func TestMembers(t *testing.T) {
 	})
 
 	five := priority.Policy{Thresholds: []int64{0, -1, -2, -3}, ResetInterval: time.Hour}
-	version, err := admin.Apply(t.Context(), 0, control.Rules{Policy: five}, change)
+	version, err := admin.Apply(t.Context(), 0, priority.Policies{Policy: five}, change)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.awaitReports("all but the small one follow the rules, and that one says why not", func(_ fleet.Totals, reports map[string]fleet.Report) bool {
+	m.awaitReports("all but the small one follow the policies, and that one says why not", func(_ fleet.Totals, reports map[string]fleet.Report) bool {
 		for name, r := range reports {
 			if r.Follows(version) != (name != "small") {
 				return false
 			}
 		}
-		return len(reports) == len(m.stores) && strings.Contains(reports["small"].Rules.Error, "its queue has 3 levels, the rules 5")
+		return len(reports) == len(m.stores) && reports["small"].Following.Code == control.Invalid && reports["small"].Following.Detail == "its queue has 3 levels, the policies 5"
 	})
 	for name := range m.stores {
 		var levels []priority.Level
 		for range 6 {
-			levels = append(levels, m.next(name, "with the rules "+name).Level)
+			levels = append(levels, m.next(name, "with the policies "+name).Level)
 		}
 		if want := []priority.Level{1, 2, 3, 4, 5, 5}; name != "small" && !slices.Equal(levels, want) {
-			t.Errorf("with the rules %s decides %v, want %v", name, levels, want)
+			t.Errorf("with the policies %s decides %v, want %v", name, levels, want)
 		}
 	}
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/vectors"
+	"github.com/docpriority/priority/internal/testing/virtualredis"
 )
 
 // The checks by the files of vectors/, whose format vectors/README.md describes.
@@ -103,7 +104,9 @@ const withoutOverride, withOverride = false, true
 // whose time stands still.
 func checkCases(override bool, files ...string) func(*world) {
 	return func(w *world) {
-		p := &process{Redis: vectors.StartRedis(w), world: w, d: start(w, w.port)}
+		server := virtualredis.Start(w)
+		client := server.Listen()
+		p := &process{world: w, d: start(w, w.port), addr: server.Server.Addr()}
 		for _, file := range files {
 			var all struct{ Cases []vectors.Case }
 			w.read(file, &all)
@@ -111,8 +114,8 @@ func checkCases(override bool, files ...string) func(*world) {
 				if p.c.HasOverride() != override {
 					continue
 				}
-				p.FlushAll()
-				got, err := vectors.Run(context.Background(), p.c, p)
+				server.Server.FlushAll()
+				got, err := vectors.Run(context.Background(), p.c, vectors.World{Pass: server.Pass, Store: p.store, Redis: client})
 				if err != nil {
 					w.Errorf("%s: %v", p.c.Name, err)
 				} else if why := p.c.Difference(got); why != "" {
@@ -125,17 +128,17 @@ func checkCases(override bool, files ...string) func(*world) {
 
 // process is a driver that is opened again for another policy or lease.
 type process struct {
-	*vectors.Redis
 	world *world
+	addr  string // of the Redis
 	d     *driver
 	opts  fields
 	c     vectors.Case
 }
 
-func (p *process) Store(lease time.Duration) priority.Store {
+func (p *process) store(lease time.Duration) priority.Store {
 	opts := fields{"policy": p.c.Policy, "lease_ms": lease.Milliseconds(), "overrides": p.c.HasOverride()}
 	if !reflect.DeepEqual(opts, p.opts) {
-		p.world.reopen(p.d, p.Addr(), enough, opts)
+		p.world.reopen(p.d, p.addr, enough, opts)
 		p.opts = opts
 	}
 	return remote{d: p.d}
@@ -151,7 +154,11 @@ func (r remote) NextN(_ context.Context, customer string, n int) ([]priority.Dec
 	return decisionsFrom(r.d.ask("next", fields{"customer": []byte(customer), "n": n}))
 }
 
-func (r remote) SubmitN(_ context.Context, customer string, ids []string, _ []float64) ([]priority.Decision, error) {
+func (r remote) SubmitN(_ context.Context, customer string, submitted []priority.Document) ([]priority.Decision, error) {
+	ids := make([]string, len(submitted))
+	for i, document := range submitted {
+		ids[i] = document.ID
+	}
 	return decisionsFrom(r.d.ask("submit", fields{"customer": []byte(customer), "documents": documents(ids...)}))
 }
 
@@ -187,8 +194,8 @@ func (r remote) Peek(_ context.Context, customer string) (priority.State, error)
 	return priority.State{
 		Rule: map[string]priority.Rule{"by_count": priority.ByCount, "by_load": priority.ByLoad}[s.Rule], Level: priority.Level(s.Level), NextLevel: priority.Level(s.NextLevel),
 		Count: s.Count, ResetIn: vectors.Milliseconds(s.ResetIn), Load: s.Load, Recent: s.Recent, Cost: s.Cost,
-		Pending: s.Pending, PendingLast: s.PendingLast, Oldest: vectors.Milliseconds(s.Oldest), Latency: vectors.Milliseconds(s.Latency), Lease: vectors.Milliseconds(s.Lease),
-		RuleLevel: priority.Level(s.RuleLevel), Override: priority.Override{Earliest: priority.Level(s.Earliest), Latest: priority.Level(s.Latest)},
+		Pending: s.Pending, PendingFlood: s.PendingFlood, Oldest: vectors.Milliseconds(s.Oldest), Latency: vectors.Milliseconds(s.Latency), Lease: vectors.Milliseconds(s.Lease),
+		RuleLevel: priority.Level(s.RuleLevel), Bounds: priority.Bounds{Earliest: priority.Level(s.Earliest), Latest: priority.Level(s.Latest)},
 		OverrideEndsIn: vectors.Milliseconds(s.EndsIn),
 	}, nil
 }

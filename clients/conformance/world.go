@@ -7,7 +7,6 @@ import (
 	"net"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -160,13 +159,8 @@ func (w *world) audit(s *site, books *ledger.Ledger) {
 	if other := books.Totals().Other; other > 0 {
 		w.Errorf("%d errors are neither %s nor %s", other, notCounted, outcomeUnknown)
 	}
-	if found := books.Reconcile(func(customer string) (int64, bool) {
-		count, held := s.count(w, customer)
-		if pending := len(s.pending(w, customer)); pending > 0 && !held {
-			return 1 - int64(pending), true
-		}
-		return count, held
-	}); !found.Exact() {
+	keys := func(customer string) priority.Keys { return s.keys(w, customer) }
+	if found := books.Reconcile(w, s.client, keys); !found.Exact() {
 		w.Errorf("of %v: %v", books.Totals(), found)
 	}
 }
@@ -192,18 +186,9 @@ func (s *site) keys(w *world, customer string) priority.Keys {
 }
 
 // pending returns the ids of a customer's pending documents.
-func (s *site) pending(w *world, customer string) (ids []string) {
+func (s *site) pending(w *world, customer string) []string {
 	w.Helper()
-	members, err := s.client.ZRange(context.Background(), s.keys(w, customer).Pending, 0, -1).Result()
-	if err != nil {
-		w.Fatal(err)
-	}
-	for _, member := range members {
-		if member != ":fades" && member != ":averages" {
-			ids = append(ids, strings.TrimPrefix(member, ":")) // an id that begins with one has two
-		}
-	}
-	return ids
+	return ledger.Pending(w, s.client, s.keys(w, customer).Pending)
 }
 
 func (s *site) flush(w *world) {

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/clients/nodetest"
 	"github.com/docpriority/priority/internal/testing/brokertest"
 	"github.com/docpriority/priority/internal/testing/redistest"
@@ -93,12 +92,12 @@ func TestPackage(t *testing.T) {
 
 func BenchmarkFlood(b *testing.B) {
 	user := install(b)
-	brokertest.Flood(b, func(b *testing.B, policy priority.Policy, all []brokertest.Arrival) map[string]brokertest.Times {
+	brokertest.Flood(b, brokertest.Script(func(redis string) *exec.Cmd {
 		command := exec.Command("node", "test/bullmq-flood.mjs")
 		command.Dir = user
-		command.Env = append(os.Environ(), "REDIS=redis://"+redistest.Start(b).Addr)
-		return brokertest.Script(b, policy, all, command)
-	}, 9)
+		command.Env = append(os.Environ(), "REDIS="+redis)
+		return command
+	}), 9)
 }
 
 // runOnRedis runs tests that leave no key behind.

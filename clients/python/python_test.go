@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/brokertest"
 	"github.com/docpriority/priority/internal/testing/markdown"
 	"github.com/docpriority/priority/internal/testing/redistest"
@@ -62,11 +61,11 @@ func TestPythonKeepsItsPromises(t *testing.T) {
 	master := redistest.Start(t)
 	redistest.StartReplica(t, master)
 	certificate, key := signed(t)
-	tls := redistest.StartTLS(t, certificate, key, certificate)
+	tls := startTLS(t, certificate, key)
 	env := []string{
 		// Another version of redis-py may be given by PYTHONPATH.
 		"PYTHONPATH=src:" + os.Getenv("PYTHONPATH"), "REDIS=" + server.Addr, "REDIS_CLUSTER=" + cluster.Masters[0].Addr,
-		"REDIS_SENTINEL=" + redistest.StartSentinel(t, master), "REDIS_TLS=" + tls.Addr, "REDIS_TLS_FILES=" + certificate + ":" + key,
+		"REDIS_SENTINEL=" + redistest.StartSentinel(t, master), "REDIS_TLS=" + tls, "REDIS_TLS_FILES=" + certificate + ":" + key,
 	}
 	output := run(t, ".", env, interpreter, "-W", "error", "-W", "ignore::ResourceWarning", "-m", "unittest", "discover", "-t", ".", "-s", "tests")
 	if !strings.HasSuffix(output, "\nOK\n") { // not "OK (skipped=1)"
@@ -76,11 +75,11 @@ func TestPythonKeepsItsPromises(t *testing.T) {
 
 func BenchmarkFlood(b *testing.B) {
 	interpreter := python(b, "celery", "python3-redis python3-celery")
-	brokertest.Flood(b, func(b *testing.B, policy priority.Policy, all []brokertest.Arrival) map[string]brokertest.Times {
+	brokertest.Flood(b, brokertest.Script(func(redis string) *exec.Cmd {
 		command := exec.Command(interpreter, "-m", "tests.celery_flood")
-		command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "PYTHONPATH=src:"+os.Getenv("PYTHONPATH"), "REDIS=redis://"+redistest.Start(b).Addr)
-		return brokertest.Script(b, policy, all, command)
-	}, 9)
+		command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "PYTHONPATH=src:"+os.Getenv("PYTHONPATH"), "REDIS="+redis)
+		return command
+	}), 9)
 }
 
 func TestPythonTypesAreStrict(t *testing.T) {
@@ -96,6 +95,25 @@ func TestPythonTypesAreStrict(t *testing.T) {
 		}
 	}
 	run(t, ".", []string{"MYPYPATH=src"}, interpreter, args...)
+}
+
+// startTLS starts the machine's own redis-server, as others may be built without TLS. It takes
+// connections by TLS only, and only from clients with the same certificate.
+func startTLS(t *testing.T, certificateFile, keyFile string) (address string) {
+	t.Helper()
+	port := fmt.Sprint(redistest.FreePort(t))
+	redistest.StartProgram(t, exec.Command(redistest.Find(t, "redis-server", "redis-server"),
+		"--port", "0", "--tls-port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--logfile", "redis.log", "--save", "",
+		"--tls-cert-file", certificateFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", certificateFile))
+	address = "127.0.0.1:" + port
+	redistest.Await(t, "redis-server listens", func() bool {
+		connection, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = connection.Close()
+		}
+		return err == nil
+	})
+	return address
 }
 
 // signed writes a certificate for 127.0.0.1 that is its own authority, and its key.

@@ -7,16 +7,17 @@ import (
 	"os/user"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
-	"github.com/spf13/cobra"
 )
 
 // changeFlags say who makes a change, and why.
 type changeFlags struct{ by, why string }
 
 func (f *changeFlags) register(command *cobra.Command) {
-	command.Flags().StringVar(&f.why, "why", "", "why, for those who ask later: the log keeps it")
+	command.Flags().StringVar(&f.why, "why", f.why, "why, for those who ask later: the log keeps it")
 	command.Flags().StringVar(&f.by, "by", "", "who does it (default: the user of this system)")
 }
 
@@ -29,8 +30,8 @@ func (f *changeFlags) check(*cobra.Command) error {
 }
 
 // change returns what the log records.
-func (f *changeFlags) change(command *cobra.Command) control.Change {
-	name := environmentOf(command).getenv("USER")
+func (f *changeFlags) change(c *call) control.Change {
+	name := environmentOf(c.command).getenv("USER")
 	if current, err := user.Current(); err == nil {
 		name = cmp.Or(current.Username, name)
 	}

@@ -2,20 +2,20 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
+	"github.com/docpriority/priority/internal/keys"
 )
 
 const (
@@ -33,7 +33,7 @@ const connectionHelp = `-redis URL, or else ` + urlVariable + `, names Redis
   redis+sentinel://host[:26379][,…]/master[/db] the master of sentinels
   unix:///path/to/redis.sock                    a server on this machine
   rediss…:// instead of redis…://               the same over TLS
--prefix TEXT           what the keys begin with (default ` + insight.DefaultPrefix + `)
+-prefix TEXT           what the keys begin with (default ` + keys.DefaultPrefix + `)
 -timeout TIME          how long one call to Redis may take (default 2s)
 -user NAME             the user of Redis (default: the URL's)
 -password-file FILE    has the password, or else ` + passwordVariable + `, which
@@ -53,63 +53,31 @@ type connectionFlags struct {
 	sentinelUser                      string
 	tlsCA, tlsCert, tlsKey, tlsServer string
 	help                              bool
-
-	policy string // a file; only commands that read customers have the flag
 }
 
 // register adds the flags, which -help leaves to -help-connection.
 func (f *connectionFlags) register(command *cobra.Command) {
+	hidden := pflag.NewFlagSet("", pflag.ContinueOnError)
+	hidden.StringVar(&f.url, "redis", "", "")
+	hidden.StringVar(&f.prefix, "prefix", keys.DefaultPrefix, "")
+	hidden.DurationVar(&f.timeout, "timeout", 2*time.Second, "")
+	hidden.StringVar(&f.user, "user", "", "")
+	hidden.StringVar(&f.passwordFile, "password-file", "", "")
+	hidden.StringVar(&f.sentinelUser, "sentinel-user", "", "")
+	hidden.StringVar(&f.tlsCA, "tls-ca", "", "")
+	hidden.StringVar(&f.tlsCert, "tls-cert", "", "")
+	hidden.StringVar(&f.tlsKey, "tls-key", "", "")
+	hidden.StringVar(&f.tlsServer, "tls-server-name", "", "")
+	hidden.VisitAll(func(flag *pflag.Flag) { flag.Hidden = true })
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.url, "redis", "", "")
-	flags.StringVar(&f.prefix, "prefix", insight.DefaultPrefix, "")
-	flags.DurationVar(&f.timeout, "timeout", 2*time.Second, "")
-	flags.StringVar(&f.user, "user", "", "")
-	flags.StringVar(&f.passwordFile, "password-file", "", "")
-	flags.StringVar(&f.sentinelUser, "sentinel-user", "", "")
-	flags.StringVar(&f.tlsCA, "tls-ca", "", "")
-	flags.StringVar(&f.tlsCert, "tls-cert", "", "")
-	flags.StringVar(&f.tlsKey, "tls-key", "", "")
-	flags.StringVar(&f.tlsServer, "tls-server-name", "", "")
-	for _, name := range []string{"redis", "prefix", "timeout", "user", "password-file", "sentinel-user", "tls-ca", "tls-cert", "tls-key", "tls-server-name"} {
-		_ = flags.MarkHidden(name)
-	}
+	flags.AddFlagSet(hidden)
 	flags.BoolVar(&f.help, "help-connection", false, "say how to name Redis, with all flags for it")
 }
 
-func (f *connectionFlags) registerPolicy(command *cobra.Command) {
-	command.Flags().StringVar(&f.policy, "policy", "", "the workers' own policy, a file, which applies if operators have set none")
-}
-
-// connection is Redis as the commands see it.
-type connection struct {
-	*insight.Snapshot
-}
-
-// connected returns a command that does something on Redis, once check has found the flags
-// right; nil: they always are.
-func connected(flags *connectionFlags, check func(command *cobra.Command) error, do func(command *cobra.Command, c *connection, args []string) error) func(*cobra.Command, []string) error {
-	return func(command *cobra.Command, args []string) error {
-		if flags.help {
-			_, err := fmt.Fprintln(command.OutOrStdout(), connectionHelp)
-			return err
-		}
-		if check != nil {
-			if err := check(command); err != nil {
-				return err
-			}
-		}
-		inspector, err := flags.inspector(command)
-		if err != nil {
-			return err
-		}
-		defer inspector.Client.Close()
-		c, err := meet(command, inspector)
-		if err == nil {
-			err = unreachable(inspector, do(command, c, args))
-		}
-		return inspector.Hidden(err)
-	}
+// registerPolicy adds the flag -policy, for commands that read customers.
+func registerPolicy(command *cobra.Command) {
+	command.Flags().String("policy", "", "the workers' own policy, a file, which applies if operators have set none")
 }
 
 // inspector returns what looks at the fleet. It sends nothing.
@@ -117,18 +85,23 @@ func (f *connectionFlags) inspector(command *cobra.Command) (*insight.Inspector,
 	if f.timeout < time.Millisecond {
 		return nil, usageError("-timeout %v is less than 1ms", f.timeout)
 	}
-	t, secrets, err := f.target(command)
+	redisOptions, shown, err := f.redisOptions(command)
 	if err != nil {
 		return nil, err
 	}
-	options := insight.Options{Prefix: f.prefix, Timeout: f.timeout, Address: t.shown, Secrets: secrets}
-	if f.policy != "" {
-		if options.Own, options.Name, err = readRules(f.policy, command.InOrStdin()); err != nil {
+	options := insight.Options{Prefix: f.prefix, Timeout: f.timeout, Address: shown}
+	for _, secret := range []string{redisOptions.Password, redisOptions.SentinelPassword} {
+		if secret != "" {
+			options.Secrets = append(options.Secrets, secret)
+		}
+	}
+	if file, _ := command.Flags().GetString("policy"); file != "" {
+		if options.Own, options.OwnSource, err = readPolicies(file, command.InOrStdin()); err != nil {
 			return nil, err
 		}
 	}
 	logging.Disable() // the errors say what matters
-	client := t.client(f.timeout)
+	client := redis.NewUniversalClient(redisOptions)
 	inspector, err := insight.New(client, options)
 	if err != nil {
 		_ = client.Close()
@@ -136,8 +109,9 @@ func (f *connectionFlags) inspector(command *cobra.Command) (*insight.Inspector,
 	return inspector, err
 }
 
-// target reads the URL, the login and the certificates.
-func (f *connectionFlags) target(command *cobra.Command) (t *target, secrets []string, err error) {
+// redisOptions reads the URL, the login and the certificates. shown is the URL without a
+// password.
+func (f *connectionFlags) redisOptions(command *cobra.Command) (options *redis.UniversalOptions, shown string, err error) {
 	env := environmentOf(command)
 	text, source := f.url, "-redis"
 	if text == "" {
@@ -145,36 +119,31 @@ func (f *connectionFlags) target(command *cobra.Command) (t *target, secrets []s
 	}
 	if text == "" {
 		if text = env.defaultURL; text == "" {
-			return nil, nil, usageError("no Redis is named: give -redis or set %s", urlVariable)
+			return nil, "", usageError("no Redis is named: give -redis or set %s", urlVariable)
 		}
 		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: no -redis and no %s: using %s\n", urlVariable, text)
 	}
-	if t, err = parseURL(text); err != nil {
-		return nil, nil, usageError("%s: %w", source, err)
+	if options, shown, err = parseURL(text); err != nil {
+		return nil, "", usageError("%s: %w", source, err)
 	}
-	user, password := t.login()
-	*user = cmp.Or(f.user, *user)
-	*password = cmp.Or(env.getenv(passwordVariable), *password)
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = f.timeout, f.timeout, f.timeout
+	options.DialerRetries, options.ContextTimeoutEnabled = 1, true
+	options.Username = cmp.Or(f.user, options.Username)
+	options.Password = cmp.Or(env.getenv(passwordVariable), options.Password)
 	if f.passwordFile != "" {
-		held, err := os.ReadFile(f.passwordFile)
+		text, err := os.ReadFile(f.passwordFile)
 		if err != nil {
-			return nil, nil, usageError("-password-file: %w", err)
+			return nil, "", usageError("-password-file: %w", err)
 		}
-		*password = strings.TrimRight(string(held), "\r\n")
+		options.Password = strings.TrimRight(string(text), "\r\n")
 	}
-	if *user != "" && *password == "" {
-		return nil, nil, usageError("there is no password for the user %q: set %s or -password-file", *user, passwordVariable)
+	if options.Username != "" && options.Password == "" {
+		return nil, "", usageError("there is no password for the user %q: set %s or -password-file", options.Username, passwordVariable)
 	}
-	if *password != "" {
-		secrets = append(secrets, *password)
+	if options.MasterName != "" {
+		options.SentinelUsername, options.SentinelPassword = f.sentinelUser, env.getenv(sentinelVariable)
 	}
-	if t.sentinel != nil {
-		t.sentinel.SentinelUsername, t.sentinel.SentinelPassword = f.sentinelUser, env.getenv(sentinelVariable)
-		if t.sentinel.SentinelPassword != "" {
-			secrets = append(secrets, t.sentinel.SentinelPassword)
-		}
-	}
-	return t, secrets, f.trust(t.tls())
+	return options, shown, f.trust(options.TLSConfig)
 }
 
 // trust applies the flags about certificates.
@@ -204,57 +173,4 @@ func (f *connectionFlags) trust(config *tls.Config) error {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return nil
-}
-
-// meet looks at the fleet, if Redis is what its URL says and the command may work there.
-func meet(command *cobra.Command, inspector *insight.Inspector) (*connection, error) {
-	ctx := command.Context()
-	if err := recognize(ctx, inspector); err != nil {
-		return nil, err
-	}
-	snapshot, err := inspector.Look(ctx)
-	if err != nil {
-		return nil, unreachable(inspector, err)
-	}
-	c := &connection{snapshot}
-	if replica := snapshot.Replica(); replica != "" {
-		if command.Flags().Lookup("why") != nil {
-			return nil, usageError("%s is %s, where nothing can be changed: name the master", inspector.Address, replica)
-		}
-		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s is %s: it may be behind its master\n", inspector.Address, replica)
-	}
-	return c, nil
-}
-
-// recognize checks that a single server is one: a node of a cluster would answer for its
-// share of the customers, as if there were no others.
-func recognize(ctx context.Context, inspector *insight.Inspector) error {
-	if scheme, _, _ := strings.Cut(inspector.Address, "://"); strings.Contains(scheme, "+") {
-		return nil // go-redis has asked whether it is a cluster or a sentinel
-	}
-	info, err := inspector.Client.Info(ctx, "server").Result()
-	address := strings.TrimPrefix(strings.TrimPrefix(inspector.Address, "rediss://"), "redis://")
-	switch {
-	case err != nil && !redis.IsPermissionError(err):
-		return unreachable(inspector, err)
-	case strings.Contains(info, "redis_mode:cluster"):
-		return usageError("%s is a node of a cluster, and has only its share of the customers: name the whole cluster, redis+cluster://%s", inspector.Address, address)
-	case strings.Contains(info, "redis_mode:sentinel"):
-		return usageError("%s is a sentinel, which has no customers: name its master, redis+sentinel://%s/MASTER", inspector.Address, address)
-	}
-	return nil
-}
-
-// unreachable marks errors of an unreachable Redis.
-func unreachable(inspector *insight.Inspector, err error) error {
-	var known statusError
-	switch {
-	case err == nil, errors.As(err, &known), errors.Is(err, context.Canceled), errors.Is(err, priority.ErrOutcomeUnknown):
-		return err
-	case redis.IsAuthError(err):
-		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", inspector.Address, err, passwordVariable)}
-	case insight.Unreachable(err):
-		return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w", inspector.Address, err)}
-	}
-	return err
 }

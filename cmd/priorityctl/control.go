@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
-	"github.com/spf13/cobra"
 )
 
-const controlLong = `Control saves what operators have set, the policy and the overrides, and restores
+const controlLong = `Control saves what operators have set, the policies and the overrides, and restores
 it after Redis lost its data.
 
   priorityctl control export >new.json && mv new.json control.json
@@ -21,78 +22,69 @@ func newControl() *cobra.Command {
 }
 
 func newControlExport() *cobra.Command {
-	var connect connectionFlags
-	var yes bool
 	command := &cobra.Command{
 		Use: "export",
-		Long: `Export prints the policy and all overrides as JSON, with who set them, why, and until
+		Long: `Export prints the policies and all overrides as JSON, with who set them, why, and until
 when. If workers report that Redis lost data, it prints nothing and fails, so that no
-good file is replaced, until an operator has imported an export, or decided on the policy.
+good file is replaced, until an operator has imported an export, or decided on the policies.
 
   priorityctl control export >new.json && mv new.json control.json`,
 	}
-	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, _ []string) error {
-		if loss := c.Loss(command.Context()); loss != "" && !yes {
+	yes := command.Flags().Bool("yes", false, "print what is left, even if workers report that Redis lost some")
+	return looking(command, nil, func(c *call, s *insight.Snapshot, _ []string) error {
+		if loss := s.Loss(c.ctx()); loss != "" && !*yes {
 			return fmt.Errorf("%s: nothing was exported; control import brings back an earlier export, and -yes prints what is left", loss)
 		}
-		backup, err := c.Admin.Export(command.Context())
+		backup, err := c.Admin.Export(c.ctx())
 		if err != nil {
 			return err
 		}
-		return writeJSON(command.OutOrStdout(), backup)
+		return writeJSON(c.out, backup)
 	})
-	command.Flags().BoolVar(&yes, "yes", false, "print what is left, even if workers report that Redis lost some")
-	connect.register(command)
-	return command
 }
 
 func newControlImport() *cobra.Command {
-	var connect connectionFlags
-	var flags changeFlags
-	var force, asJSON bool
 	command := &cobra.Command{
 		Use: "import {FILE | -} -why TEXT", Args: arguments("a file of control export"), DisableFlagsInUseLine: true,
 		Long: `Import sets what control export has printed, with the same authors, reasons and ends,
-where there is neither a policy nor an override. With -force it replaces the policy, and
+where there are neither policies nor overrides. With -force it replaces the policies, and
 the overrides of the same customers. It may be run again, with -force.
 
   priorityctl control import control.json -why 'Redis was empty'`,
 	}
-	command.RunE = connected(&connect, flags.check, func(command *cobra.Command, c *connection, args []string) error {
-		held, source, err := readInput(args[0], command.InOrStdin())
+	var flags changeFlags
+	flags.register(command)
+	force := command.Flags().Bool("force", false, "replace what is there")
+	registerJSON(command)
+	return connected(command, flags.check, func(c *call, args []string) error {
+		text, source, err := readInput(args[0], c.command.InOrStdin())
 		if err != nil {
 			return err
 		}
 		var backup control.Backup
-		if err := json.Unmarshal(held, &backup); err != nil {
+		if err := json.Unmarshal(text, &backup); err != nil {
 			return usageError("%s: %w", source, err)
 		}
-		ctx := command.Context()
-		done, err := c.Admin.Import(ctx, &backup, force, flags.change(command))
+		done, err := c.Admin.Import(c.ctx(), &backup, *force, flags.change(c))
 		if errors.Is(err, control.ErrConflict) {
-			return fmt.Errorf("%w: nothing was changed; -force replaces the policy, and the overrides of the same customers", err)
+			return fmt.Errorf("%w: nothing was changed; -force replaces the policies, and the overrides of the same customers", err)
 		} else if err != nil {
 			return err
 		}
-		if asJSON {
-			return writeJSON(command.OutOrStdout(), done)
+		if c.asJSON {
+			return writeJSON(c.out, done)
 		}
-		text := insight.Plural(int64(done.Overrides), "override") + " in force"
+		says := insight.Plural(int64(done.Overrides), "override") + " in force"
 		if done.Over > 0 {
-			text += fmt.Sprintf(", %d have ended since", done.Over)
+			says += fmt.Sprintf(", %d have ended since", done.Over)
 		}
 		if done.Version > 0 {
-			text += fmt.Sprintf("; the policy is version %d", done.Version)
-			if now, err := c.Await(ctx); err == nil {
-				text += ": " + now.Following()
+			says += fmt.Sprintf("; the policies are version %d", done.Version)
+			if s, err := c.Await(c.ctx()); err == nil {
+				says += ": " + s.Following()
 			}
 		}
-		indented(command.OutOrStdout(), 0, text+".")
+		indented(c.out, 0, says+".")
 		return nil
 	})
-	flags.register(command)
-	command.Flags().BoolVar(&force, "force", false, "replace what is there")
-	registerJSON(command, &asJSON)
-	connect.register(command)
-	return command
 }

@@ -11,8 +11,8 @@ import (
 // that both spellings work, as in Go's own tools. Other arguments, such as -n, -5, a
 // customer, or -, stay as they are, and so does all that follows --.
 func doubleDashes(root *cobra.Command, args []string) []string {
-	known := map[string]bool{"help": true, "version": true}
-	collect(root, known)
+	names := map[string]bool{"help": true, "version": true}
+	collect(root, names)
 	normal := make([]string, len(args))
 	for i, arg := range args {
 		if arg == "--" {
@@ -21,7 +21,7 @@ func doubleDashes(root *cobra.Command, args []string) []string {
 		}
 		normal[i] = arg
 		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		if strings.HasPrefix(arg, "-") && len(name) > 1 && known[name] {
+		if strings.HasPrefix(arg, "-") && len(name) > 1 && names[name] {
 			normal[i] = "-" + arg
 		}
 	}

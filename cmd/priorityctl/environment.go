@@ -12,7 +12,7 @@ import (
 // main has the real one, so that no test acts on a Redis that it did not name.
 type environment struct {
 	getenv     func(name string) string
-	defaultURL string // of Redis, if neither -redis nor a variable names a Redis; "": that is an error
+	defaultURL string // what Redis is used if neither -redis nor a variable names one; "" refuses that
 	terminal   func(stream any) (width, height int, ok bool)
 }
 

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
-	"github.com/spf13/cobra"
 )
 
 // The exit statuses.
@@ -37,12 +38,12 @@ func usageError(format string, args ...any) error {
 }
 
 func exitStatus(err error) int {
-	var known statusError
+	var marked statusError
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &known):
-		return known.status
+	case errors.As(err, &marked):
+		return marked.status
 	case errors.Is(err, priority.ErrInvalid):
 		return exitUsage
 	case errors.Is(err, context.Canceled):

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
-	"fmt"
+	"github.com/spf13/cobra"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
-	"github.com/spf13/cobra"
 )
 
 const getLong = `Get says which level a customer's next document gets and why, by the rule that the
@@ -19,33 +17,17 @@ A customer is any bytes: -from names those that a shell cannot. Put a name that
 begins with - after --.`
 
 func newGet() *cobra.Command {
-	var connect connectionFlags
+	command := &cobra.Command{Use: "get {CUSTOMER… | -from FILE}", Long: getLong, DisableFlagsInUseLine: true}
 	var from fromFlag
-	var asJSON bool
-	command := &cobra.Command{Use: "get {CUSTOMER… | -from FILE}", Long: getLong, Args: from.check, DisableFlagsInUseLine: true}
-	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, args []string) error {
-		customers, err := from.customers(command, args)
+	from.register(command)
+	registerJSON(command)
+	registerPolicy(command)
+	return looking(command, nil, func(c *call, s *insight.Snapshot, args []string) error {
+		names, err := from.customers(c, args)
 		if err != nil {
 			return err
 		}
-		c.warn(command)
-		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
-			return c.Customer(ctx, customer)
-		})
+		c.warn(s)
+		return c.eachCustomer(names, func(name string) (any, error) { return s.Customer(c.ctx(), name) })
 	})
-	from.register(command)
-	registerJSON(command, &asJSON)
-	connect.registerPolicy(command)
-	connect.register(command)
-	return command
-}
-
-// warn says why the levels below may differ from the workers'.
-func (c *connection) warn(command *cobra.Command) {
-	if c.Unread != nil {
-		fmt.Fprintln(command.ErrOrStderr(), "priorityctl: operators' settings are ignored:", insight.OneLine(c.Hidden(c.Unread)))
-	}
-	if lost := c.Lost(); lost != "" {
-		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: Redis lost rules: %s; the levels below are by %s\n", lost, c.Name)
-	}
 }

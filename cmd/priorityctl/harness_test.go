@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
-	"github.com/redis/go-redis/v9"
 )
 
 // TestMain runs the program itself where a terminal's shell calls this binary. A program
@@ -39,9 +41,9 @@ const secret = "hush-hush"
 type operator struct {
 	*testing.T
 	environment
-	flags []string // behind every command
+	flags []string // that every command gets
 	stdin string
-	dir   string // of a shell
+	dir   string // where a shell runs the commands
 }
 
 // alone returns an operator who has set no variable and has no Redis.
@@ -52,7 +54,7 @@ func alone(t *testing.T) operator {
 // operatorOn returns an operator whose flags name a Redis.
 func operatorOn(t *testing.T, flags ...string) operator {
 	o := alone(t)
-	o.flags = append([]string{"-timeout", "5s"}, flags...) // the machine may be slow
+	o.flags = append([]string{"-timeout", "5s"}, flags...) // as the machine may be slow
 	return o
 }
 
@@ -155,7 +157,7 @@ func submit(t *testing.T, store priority.Store, customer string, documents int) 
 	for i := range all {
 		all[i] = fmt.Sprint("document ", i)
 	}
-	if _, err := store.SubmitN(t.Context(), customer, all, nil); err != nil {
+	if _, err := store.SubmitN(t.Context(), customer, named.Documents(all...)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/spf13/cobra"
+
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
 const helpColumns = 80

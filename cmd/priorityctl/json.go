@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func registerJSON(command *cobra.Command, asJSON *bool) {
-	command.Flags().BoolVar(asJSON, "json", false, "print JSON, one object a line")
+func registerJSON(command *cobra.Command) {
+	command.Flags().Bool("json", false, "print JSON, one object a line")
 }
 
 // writeJSON writes an object in one line.

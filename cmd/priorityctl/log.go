@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
-	"github.com/spf13/cobra"
 )
 
 const logLong = `Log prints what operators have changed in the last 90 days, the newest first: who,
@@ -18,46 +19,40 @@ when, what, why. At most about 10,000 changes are kept. The times are Redis's.
 const mostLogged = 10_000
 
 func newLog() *cobra.Command {
-	var connect connectionFlags
-	var customer string
-	var most int
-	var asJSON bool
 	command := &cobra.Command{Use: "log", Long: logLong}
-	command.RunE = connected(&connect, func(*cobra.Command) error {
-		if most < 1 || most > mostLogged {
-			return usageError("-n %d is not from 1 to %d", most, mostLogged)
+	customer := command.Flags().String("customer", "", "only changes to this customer")
+	most := command.Flags().IntP("most", "n", 20, "how many changes, at most")
+	registerJSON(command)
+	check := func(*cobra.Command) error {
+		if *most < 1 || *most > mostLogged {
+			return usageError("-n %d is not from 1 to %d", *most, mostLogged)
 		}
 		return nil
-	}, func(command *cobra.Command, c *connection, _ []string) error {
-		read := most
-		if customer != "" {
+	}
+	return connected(command, check, func(c *call, _ []string) error {
+		read := *most
+		if *customer != "" {
 			read = mostLogged
 		}
-		entries, err := c.Admin.Log(command.Context(), "", read)
+		entries, err := c.Admin.Log(c.ctx(), "", read)
 		if err != nil {
 			return err
 		}
-		entries = slices.DeleteFunc(entries, func(e control.Entry) bool { return customer != "" && e.Customer != customer })
-		out := command.OutOrStdout()
-		if len(entries) == 0 && !asJSON {
-			fmt.Fprintln(out, "The log has no such change.")
+		entries = slices.DeleteFunc(entries, func(e control.Entry) bool { return *customer != "" && e.Customer != *customer })
+		if len(entries) == 0 && !c.asJSON {
+			fmt.Fprintln(c.out, "The log has no such change.")
 		}
-		for _, entry := range entries[:min(most, len(entries))] {
+		for _, entry := range entries[:min(*most, len(entries))] {
 			l := insight.LoggedOf(entry)
-			if asJSON {
-				if err := writeJSON(out, l); err != nil {
+			if c.asJSON {
+				if err := writeJSON(c.out, l); err != nil {
 					return err
 				}
 				continue
 			}
-			fmt.Fprintf(out, "%s  by %s\n", insight.Moment(l.At), insight.Shown(l.By))
-			indented(out, 2, l.Says+": "+insight.Quoted(l.Why))
+			fmt.Fprintf(c.out, "%s  by %s\n", insight.Moment(l.At), insight.Shown(l.By))
+			indented(c.out, 2, l.Says+": "+insight.Quoted(l.Why))
 		}
 		return nil
 	})
-	command.Flags().StringVar(&customer, "customer", "", "only changes to this customer")
-	command.Flags().IntVarP(&most, "most", "n", 20, "how many changes, at most")
-	registerJSON(command, &asJSON)
-	connect.register(command)
-	return command
 }

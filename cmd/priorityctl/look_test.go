@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/testing/redistest"
-	"github.com/redis/go-redis/v9"
 )
 
 // write writes the report of a process, as old as that.
@@ -39,10 +41,10 @@ func TestGet(t *testing.T) {
 	submit(t, member, "archive", 300)
 	count(t, client, map[string]int{"acme": 30})
 	holds(t, o.ok("get", "archive"), "rule by load", "next level 7 of 1 to 9: load > 32,768, ≥ 16 pending", "300, the oldest for",
-		"archive waits behind levels 1 to 6", "where floods take turns", "fewer of those that count, it gets level 5.")
+		"archive waits behind levels 1 to 6", "flood 119 of them", "the flood's 120th pending document, and floods take turns", "fewer of those that count, it gets level 5.")
 	redistest.Await(t, "the flood is reported", func() bool {
 		said := strings.Join(strings.Fields(o.ok("get", "archive")), " ")
-		return strings.Contains(said, "300 documents, the last at level 7") && strings.Contains(said, "The flood began at")
+		return strings.Contains(said, "300 documents, the latest at level 7") && strings.Contains(said, "The flood began at")
 	})
 	for i := range 182 {
 		if _, err := member.Done(t.Context(), "archive", fmt.Sprint("document ", i), time.Second); err != nil {
@@ -57,7 +59,7 @@ func TestGet(t *testing.T) {
 	client.HSet(t.Context(), "priority:{odd}:count", "f", "v")
 	o.refused(exitFailed, "the key priority:{odd}:count holds a hash, not a count", "get", "odd")
 	status, out, _ := o.ask("get", "archive", "odd", "-json")
-	if all := objects(t, out); status != exitSomeFailed || len(all) != 2 || all[0]["pending"] != 118. || all[1]["error"] == nil {
+	if all := objects(t, out); status != exitSomeFailed || len(all) != 2 || all[0]["state"].(map[string]any)["pending"] != 118. || all[1]["error"] == nil {
 		t.Errorf("status %d: %s", status, out)
 	}
 }
@@ -131,7 +133,7 @@ func TestTop_Live(t *testing.T) {
 	}
 }
 
-// LAST is the youngest decision, not the answer of the youngest report.
+// LATEST is the youngest decision, not the answer of the youngest report.
 func TestTop_YoungestDecision(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
@@ -140,7 +142,7 @@ func TestTop_YoungestDecision(t *testing.T) {
 	write(t, client, r, 5*time.Second)
 	r.ID, r.Busiest[0].Level, r.Busiest[0].Ago = "w2", 2, 50*time.Second
 	write(t, client, r, 0)
-	if busiest := objects(t, o.ok("top", "-json"))[0]["busiest"].([]any)[0].(map[string]any); busiest["last_level"] != 7. || busiest["documents"] != 6. {
+	if busiest := objects(t, o.ok("top", "-json"))[0]["busiest"].([]any)[0].(map[string]any); busiest["latest_level"] != 7. || busiest["documents"] != 6. {
 		t.Errorf("got %v", busiest)
 	}
 }
@@ -198,7 +200,7 @@ func TestStatus(t *testing.T) {
 		_, out, _ := o.ask("status")
 		return strings.Contains(out, "none is there") && strings.Contains(out, "lost its data")
 	})
-	says(exitFailed, "Redis lost its data", "version 1 of the rules was known, and none is there", "priorityctl control import brings an export back")
+	says(exitFailed, "Redis lost its data", "policies failed Redis lost policies: version 1 was known, none is there", "priorityctl control import brings an export back")
 	o.refused(exitFailed, "nothing was exported", "control", "export")
 	if status, out, _ := o.ask("ping"); status != exitFailed || !strings.Contains(out, "Redis lost") {
 		t.Errorf("ping has status %d:\n%s", status, out)
@@ -219,9 +221,9 @@ func TestWorkers(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
 	for i := range 3 {
-		write(t, client, fleet.Report{ID: fmt.Sprint("w", i), Name: fmt.Sprint("w", i), Host: "a", Language: "go", Levels: 9, Overrides: true, Rules: fleet.Rules{Own: true}}, 0)
+		write(t, client, fleet.Report{ID: fmt.Sprint("w", i), Name: fmt.Sprint("w", i), Host: "a", Language: "go", Levels: 9, Overrides: true, Following: control.Following{Own: true}}, 0)
 	}
-	holds(t, o.ok("workers"), "LANGUAGE VERSION UP RULES LEVELS FOLLOWS WORKER", "own 9 yes w1 on a")
+	holds(t, o.ok("workers"), "LANGUAGE VERSION UP POLICIES LEVELS FOLLOWS WORKER", "own 9 yes w1 on a")
 	write(t, client, fleet.Report{ID: "odd", Name: "odd", Language: "go", Levels: 3, Overrides: true}, 0)
 	write(t, client, fleet.Report{ID: "gone", Name: "gone", Language: "python", Host: "b", Levels: 9, Overrides: true}, 2*time.Minute)
 	for id, text := range map[string]string{

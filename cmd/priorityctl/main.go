@@ -13,8 +13,9 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/spf13/cobra"
+
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
 func main() {

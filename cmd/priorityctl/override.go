@@ -1,17 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
-	"github.com/spf13/cobra"
+	"github.com/docpriority/priority/internal/customer"
 )
 
 const overrideLong = `Override fixes the level of a customer's documents for a time, or bounds it from
@@ -43,33 +44,9 @@ type overrideSet struct {
 }
 
 func newOverrideSet() *cobra.Command {
-	var connect connectionFlags
 	var set overrideSet
 	var from fromFlag
-	var asJSON bool
-	command := &cobra.Command{
-		Use: "set {CUSTOMER… | -from FILE} -level N -for TIME -why TEXT", Long: overrideSetLong,
-		DisableFlagsInUseLine: true, Args: from.check,
-	}
-	command.RunE = connected(&connect, set.check, func(command *cobra.Command, c *connection, args []string) error {
-		customers, err := from.customers(command, args)
-		if err != nil {
-			return err
-		}
-		bounds := set.bounds()
-		if level := max(bounds.Earliest, bounds.Latest); level > c.Last {
-			return usageError("level %d: the queue's levels are 1 to %d", level, c.Last)
-		}
-		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
-			changed := overrideChanged{Name: insight.NameOf(customer), Says: insight.Says(bounds), Until: c.Now.Add(set.lasts).UTC().Truncate(time.Second)}
-			if len(customers) == 1 { // else it would take another call for each
-				changed.notes = append(changed.notes, c.nextOf(ctx, customer, bounds), c.ignoring())
-			}
-			var err error
-			changed.Replaced, err = c.Admin.SetOverride(ctx, customer, bounds, set.lasts, set.change(command))
-			return changed, err
-		})
-	})
+	command := &cobra.Command{Use: "set {CUSTOMER… | -from FILE} -level N -for TIME -why TEXT", Long: overrideSetLong, DisableFlagsInUseLine: true}
 	flags := command.Flags()
 	flags.IntVar(&set.level, "level", 0, "give every document this level")
 	flags.IntVar(&set.latest, "not-later-than", 0, "give no document a level that is processed later than this")
@@ -77,9 +54,26 @@ func newOverrideSet() *cobra.Command {
 	flags.DurationVar(&set.lasts, "for", 0, "how long, such as 90m or 24h, at most 720h")
 	set.changeFlags.register(command)
 	from.register(command)
-	registerJSON(command, &asJSON)
-	connect.register(command)
-	return command
+	registerJSON(command)
+	return looking(command, set.check, func(c *call, s *insight.Snapshot, args []string) error {
+		names, err := from.customers(c, args)
+		if err != nil {
+			return err
+		}
+		bounds := priority.Bounds{Earliest: priority.Level(max(set.level, set.earliest)), Latest: priority.Level(max(set.level, set.latest))}
+		if level := max(bounds.Earliest, bounds.Latest); level > s.Last {
+			return usageError("level %d: the queue's levels are 1 to %d", level, s.Last)
+		}
+		return c.eachCustomer(names, func(name string) (any, error) {
+			change := overrideChange{Name: customer.NameOf(name), Says: insight.Says(bounds), Until: s.Now.Add(set.lasts).UTC().Truncate(time.Second)}
+			if len(names) == 1 { // for many it would take too many calls
+				change.notes = append(change.notes, nextLevel(c.ctx(), s, name, bounds), unapplied(s))
+			}
+			var err error
+			change.Replaced, err = c.Admin.SetOverride(c.ctx(), name, bounds, set.lasts, set.change(c))
+			return change, err
+		})
+	})
 }
 
 func (s *overrideSet) check(command *cobra.Command) error {
@@ -103,38 +97,38 @@ func (s *overrideSet) check(command *cobra.Command) error {
 	return s.changeFlags.check(command)
 }
 
-// bounds returns what the flags say.
-func (s *overrideSet) bounds() priority.Override {
-	return priority.Override{Earliest: priority.Level(max(s.level, s.earliest)), Latest: priority.Level(max(s.level, s.latest))}
+// overrideChange is an override that was set or ended, and the one before.
+type overrideChange struct {
+	customer.Name
+	Says     string            `json:"says"`     // what was done, in words
+	Until    time.Time         `json:"until"`    // zero if it was ended
+	Replaced *control.Override `json:"replaced"` // nil if there was none
+
+	notes []string // what else a person should know
 }
 
-// overrideChanged is an override that was set or ended, and the one before.
-type overrideChanged struct {
-	insight.Name
-	Says     string            `json:"says"`     // what was done
-	Until    time.Time         `json:"until"`    // zero: it was ended
-	Replaced *control.Override `json:"replaced"` // null: there was none
-
-	notes []string // for a person
-}
-
-// nextOf says what an override does to a customer's next document.
-func (c *connection) nextOf(ctx context.Context, customer string, bounds priority.Override) string {
-	state, err := c.Store.Peek(ctx, customer)
+// nextLevel says what an override does to a customer's next document.
+func nextLevel(ctx context.Context, s *insight.Snapshot, name string, bounds priority.Bounds) string {
+	state, err := s.Store.Peek(ctx, name)
 	if err != nil {
 		return ""
 	}
-	says := fmt.Sprintf("The next document gets level %d instead of %d.", bounds.Level(state.RuleLevel, c.Last), state.NextLevel)
+	says := fmt.Sprintf("The next document gets level %d", bounds.Level(state.RuleLevel, s.Last))
+	if bounds.Level(state.RuleLevel, s.Last) == state.NextLevel {
+		says += ", as before."
+	} else {
+		says += fmt.Sprintf(" instead of %d.", state.NextLevel)
+	}
 	if state.Rule == priority.Unknown {
 		says = "Nothing is known of this customer: it is new, or misspelled. " + says
 	}
 	return says
 }
 
-// ignoring says which workers do not apply overrides; empty: all do.
-func (c *connection) ignoring() string {
+// unapplied says which workers do not apply overrides; empty: all do.
+func unapplied(s *insight.Snapshot) string {
 	var names []string
-	for _, w := range c.Workers {
+	for _, w := range s.Workers {
 		if w.Here && (!w.Overrides || w.Degraded) {
 			names = append(names, w.Called())
 		}
@@ -146,7 +140,7 @@ func (c *connection) ignoring() string {
 }
 
 // String is what a person reads.
-func (o overrideChanged) String() string {
+func (o overrideChange) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %s", insight.Shown(o.Exact()), o.Says)
 	if !o.Until.IsZero() {
@@ -154,7 +148,7 @@ func (o overrideChanged) String() string {
 	}
 	notes := o.notes
 	if r := o.Replaced; r != nil {
-		notes = append(notes, fmt.Sprintf("Before: %s, by %s: %s", insight.Says(r.Bounds), insight.Shown(r.By), insight.Quoted(r.Why)))
+		notes = append(notes, fmt.Sprintf("Before: %s, %s", insight.Says(r.Bounds), insight.Override{Override: *r}.ByWhom()))
 	}
 	for _, note := range notes {
 		if note != "" {
@@ -165,67 +159,56 @@ func (o overrideChanged) String() string {
 }
 
 func newOverrideEnd() *cobra.Command {
-	var connect connectionFlags
 	var flags changeFlags
 	var from fromFlag
-	var asJSON bool
 	command := &cobra.Command{
-		Use: "end {CUSTOMER… | -from FILE} -why TEXT", DisableFlagsInUseLine: true, Args: from.check,
+		Use: "end {CUSTOMER… | -from FILE} -why TEXT", DisableFlagsInUseLine: true,
 		Long: "End ends customers' overrides: the rule decides their levels again.\n\n  priorityctl override end acme -why 'the demo is over'",
 	}
-	command.RunE = connected(&connect, flags.check, func(command *cobra.Command, c *connection, args []string) error {
-		customers, err := from.customers(command, args)
+	flags.register(command)
+	from.register(command)
+	registerJSON(command)
+	return connected(command, flags.check, func(c *call, args []string) error {
+		names, err := from.customers(c, args)
 		if err != nil {
 			return err
 		}
-		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
-			ended, err := c.Admin.EndOverride(ctx, customer, flags.change(command))
-			return overrideChanged{Name: insight.NameOf(customer), Says: "the override has ended", Replaced: ended}, err
+		return c.eachCustomer(names, func(name string) (any, error) {
+			ended, err := c.Admin.EndOverride(c.ctx(), name, flags.change(c))
+			return overrideChange{Name: customer.NameOf(name), Says: "the override has ended", Replaced: ended}, err
 		})
 	})
-	flags.register(command)
-	from.register(command)
-	registerJSON(command, &asJSON)
-	connect.register(command)
-	return command
 }
 
 func newOverrideList() *cobra.Command {
-	var connect connectionFlags
-	var asJSON bool
 	command := &cobra.Command{
 		Use:  "list",
 		Long: "List prints all overrides, the next to end first: who set them, and why.\n\n  priorityctl override list",
 	}
-	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, _ []string) error {
-		all, err := c.Overrides(command.Context())
+	registerJSON(command)
+	return connected(command, nil, func(c *call, _ []string) error {
+		all, err := c.Overrides(c.ctx())
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return writeAll(command.OutOrStdout(), all)
+		switch {
+		case c.asJSON:
+			return writeAll(c.out, all)
+		case len(all) == 0:
+			_, err = fmt.Fprintln(c.out, "There are no overrides.")
+			return err
 		}
-		return printOverrides(command.OutOrStdout(), all)
+		var out strings.Builder
+		out.WriteString("      LEFT  OVERRIDE                  CUSTOMER\n")
+		for _, o := range all {
+			left := "no end"
+			if o.Left > 0 {
+				left = insight.Span(o.Left)
+			}
+			fmt.Fprintf(&out, "%10s  %-24s  %s\n", left, o.Says(), insight.Shown(o.Customer))
+			indented(&out, 12, o.ByWhom())
+		}
+		_, err = io.WriteString(c.out, out.String())
+		return err
 	})
-	registerJSON(command, &asJSON)
-	connect.register(command)
-	return command
-}
-
-func printOverrides(w io.Writer, all []*insight.Override) error {
-	out := bufio.NewWriter(w)
-	if len(all) == 0 {
-		fmt.Fprintln(out, "There is no such override.")
-	} else {
-		fmt.Fprintln(out, "      LEFT  OVERRIDE                  CUSTOMER")
-	}
-	for _, o := range all {
-		left := "no end"
-		if o.LeftMS > 0 {
-			left = insight.Span(o.Left())
-		}
-		fmt.Fprintf(out, "%10s  %-24s  %s\n", left, o.Says, insight.Shown(o.Exact()))
-		indented(out, 12, o.ByWhom())
-	}
-	return out.Flush()
 }

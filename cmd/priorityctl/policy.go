@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,11 +8,11 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/spf13/cobra"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/internal/gocode"
-	"github.com/spf13/cobra"
 )
 
 const policyLong = `Policy prints what decides: the tables from loads and counts to levels, who set
@@ -29,59 +28,51 @@ queued documents keep their level.
   priorityctl policy withdraw -why 'back to the options'`
 
 func newPolicy() *cobra.Command {
-	var connect connectionFlags
-	var asJSON bool
 	command := &cobra.Command{Use: "policy", Long: policyLong}
-	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, _ []string) error {
-		if err := c.MustKnow(); err != nil {
-			return err
+	command.AddCommand(newPolicyCheck(), newPolicyApply(), newPolicyHistory(), newPolicyRollback(), newPolicyWithdraw())
+	registerJSON(command)
+	registerPolicy(command)
+	return looking(command, nil, func(c *call, s *insight.Snapshot, _ []string) error {
+		if s.PoliciesErr != nil {
+			return fmt.Errorf("what operators have set cannot be read: %w", s.PoliciesErr)
 		}
-		out := command.OutOrStdout()
-		if asJSON {
-			return writeJSON(out, shownOf(c.Applied))
+		if c.asJSON {
+			return writeJSON(c.out, summarized(s.Applied))
 		}
-		name := c.Name
-		if c.Applied.Rules == nil {
-			name = "the workers' own options decide. Redis does not know them. This is " + name
-		} else {
-			name += " at " + insight.Moment(c.Applied.At) + ": " + insight.Quoted(c.Applied.Why)
+		source := "the workers' own options decide. Redis does not know them. This is " + s.Source
+		if s.Applied.Policies != nil {
+			source = s.Source + " at " + insight.Moment(s.Applied.At) + ": " + insight.Quoted(s.Applied.Why)
 		}
-		if lost := c.Lost(); lost != "" {
-			fmt.Fprintf(out, "%s\n\n", insight.Wrap("Redis lost rules: "+lost+". Workers that know them still follow them; what is below is for the others.", 79))
+		if lost := s.Lost(); lost != "" {
+			fmt.Fprintf(c.out, "%s\n\n", insight.Wrap(lost+". Workers that know them still follow them; what is below is for the others.", 79))
 		}
-		fmt.Fprintln(out, insight.Wrap("Policy: "+name+".", 79))
-		writeRules(out, c.Rules)
-		_, err := fmt.Fprintf(out, "\n%s\n", insight.Wrap(c.Following()+".", 79))
+		fmt.Fprintln(c.out, insight.Wrap("Policy: "+source+".", 79))
+		writePolicies(c.out, s.Policies)
+		_, err := fmt.Fprintf(c.out, "\n%s\n", insight.Wrap(s.Following()+".", 79))
 		return err
 	})
-	registerJSON(command, &asJSON)
-	connect.registerPolicy(command)
-	connect.register(command)
-	command.AddCommand(newPolicyCheck(), newPolicyApply(), newPolicyHistory(), newPolicyRollback(), newPolicyWithdraw())
-	return command
 }
 
-// shown is a policy in JSON.
-type shown struct {
+// summary is policies in JSON, and what they are in words.
+type summary struct {
 	control.Applied
 	Summary string `json:"summary"`
 }
 
-func shownOf(applied control.Applied) shown {
+func summarized(applied control.Applied) summary {
 	applied.At = applied.At.UTC()
-	s := shown{applied, "the workers' own options"}
-	if applied.Rules != nil {
-		s.Summary = insight.Summary(*applied.Rules)
+	if applied.Policies == nil {
+		return summary{applied, "the workers' own options"}
 	}
-	return s
+	return summary{applied, insight.Summary(*applied.Policies)}
 }
 
-// writeRules writes the tables of a policy and its tiers.
-func writeRules(out io.Writer, rules control.Rules) {
-	writePolicy(out, rules.Policy)
-	for _, tier := range slices.Sorted(maps.Keys(rules.Tiers)) {
+// writePolicies writes the tables of a policy and its tiers.
+func writePolicies(out io.Writer, policies priority.Policies) {
+	writePolicy(out, policies.Policy)
+	for _, tier := range slices.Sorted(maps.Keys(policies.Tiers)) {
 		fmt.Fprintf(out, "\nTier: %s\n", insight.Shown(tier))
-		writePolicy(out, rules.Tiers[tier])
+		writePolicy(out, policies.Tiers[tier])
 	}
 }
 
@@ -90,14 +81,13 @@ func writePolicy(out io.Writer, policy priority.Policy) {
 	for _, row := range insight.Rows(policy) {
 		fmt.Fprintf(out, "%5d  %-30s  %-13s  %s\n", row.Level, row.Load(), row.Condition(), row.Documents())
 	}
-	fmt.Fprintf(out, "\nThe last row that applies gives the level.\n%s\n", insight.Resets(policy))
+	fmt.Fprintf(out, "\nOf several rows that apply, the one furthest down decides.\n%s\n", insight.Resets(policy))
 	if policy.Turns > 0 {
 		fmt.Fprintf(out, "%s\n", insight.Wrap(insight.Turns, 79))
 	}
 }
 
 func newPolicyCheck() *cobra.Command {
-	var asJSON bool
 	command := &cobra.Command{
 		Use: "check {FILE | - | default}", Args: arguments("a policy's file"),
 		Long: `Check prints what a policy means, and the policy in Go. The exit status is 2 if it is
@@ -106,166 +96,162 @@ default's value. Tiers are one more field:
 
   {"thresholds": [-2, -9], "tiers": {"gold": {"thresholds": [-50]}}}`,
 	}
+	registerJSON(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		rules, source, err := readRules(args[0], command.InOrStdin())
+		policies, source, err := readPolicies(args[0], command.InOrStdin())
 		if err != nil {
 			return err
 		}
 		out := command.OutOrStdout()
-		if asJSON {
-			return writeJSON(out, rules)
+		if asJSON, _ := command.Flags().GetBool("json"); asJSON {
+			return writeJSON(out, policies)
 		}
 		fmt.Fprintf(out, "Policy: %s\n", source)
-		writeRules(out, rules)
-		_, err = fmt.Fprintf(out, "\n%s\n", gocode.Policy(rules.Policy))
+		writePolicies(out, policies)
+		_, err = fmt.Fprintf(out, "\n%#v\n", policies.Policy)
 		return err
 	}
-	registerJSON(command, &asJSON)
 	return command
 }
 
 func newPolicyApply() *cobra.Command {
-	return newRulesChange("apply {FILE | - | default} -why TEXT", `Apply sets the policy, and the tiers, of the whole fleet. FILE is as for policy
+	return newPolicyChange("apply {FILE | - | default} -why TEXT", `Apply sets the policy, and the tiers, of the whole fleet. FILE is as for policy
 check, or a line of policy history -json.
 
   priorityctl policy apply team.json -why 'fewer levels'`, arguments("a policy's file"),
-		func(_ context.Context, command *cobra.Command, _ *connection, args []string) (*control.Rules, error) {
-			rules, _, err := readRules(args[0], command.InOrStdin())
-			return &rules, err
+		func(c *call, args []string) (*priority.Policies, error) {
+			policies, _, err := readPolicies(args[0], c.command.InOrStdin())
+			return &policies, err
 		})
 }
 
 func newPolicyRollback() *cobra.Command {
-	return newRulesChange("rollback VERSION -why TEXT", `Rollback applies the policy of an earlier version again.
+	return newPolicyChange("rollback VERSION -why TEXT", `Rollback applies the policies of an earlier version again.
 
   priorityctl policy rollback 12 -why 'too slow for small customers'`, arguments("a version of policy history"),
-		func(ctx context.Context, _ *cobra.Command, c *connection, args []string) (*control.Rules, error) {
+		func(c *call, args []string) (*priority.Policies, error) {
 			version, err := strconv.ParseInt(args[0], 10, 64)
 			if err != nil || version < 1 {
 				return nil, usageError("%.40q is not a version: see policy history", args[0])
 			}
-			history, err := c.Admin.History(ctx)
+			history, err := c.Admin.History(c.ctx())
 			if err != nil {
 				return nil, err
 			}
-			for _, earlier := range history {
-				if earlier.Version == version && earlier.Rules == nil {
-					return nil, usageError("version %d withdrew the policy: use policy withdraw", version)
-				} else if earlier.Version == version {
-					return earlier.Rules, nil
-				}
+			at := slices.IndexFunc(history, func(applied control.Applied) bool { return applied.Version == version })
+			switch {
+			case at < 0:
+				return nil, fmt.Errorf("%w: version %d has no policy in policy history", control.ErrNotFound, version)
+			case history[at].Policies == nil:
+				return nil, usageError("version %d withdrew the policies: use policy withdraw", version)
 			}
-			return nil, fmt.Errorf("%w: version %d has no policy in policy history", control.ErrNotFound, version)
+			return history[at].Policies, nil
 		})
 }
 
 func newPolicyWithdraw() *cobra.Command {
-	return newRulesChange("withdraw -why TEXT", `Withdraw leaves the policy to the workers' own options again.
+	return newPolicyChange("withdraw -why TEXT", `Withdraw leaves the policy to the workers' own options again.
 
   priorityctl policy withdraw -why 'back to the options'`, arguments(),
-		func(context.Context, *cobra.Command, *connection, []string) (*control.Rules, error) { return nil, nil })
+		func(*call, []string) (*priority.Policies, error) { return nil, nil })
 }
 
-// newRulesChange returns a command that changes the policy to what of returns; nil: it is
-// withdrawn.
-func newRulesChange(use, long string, args cobra.PositionalArgs,
-	of func(ctx context.Context, command *cobra.Command, c *connection, args []string) (*control.Rules, error),
-) *cobra.Command {
-	var connect connectionFlags
+// newPolicyChange returns a command that sets the policies that choose returns; nil: it
+// withdraws them.
+func newPolicyChange(use, long string, args cobra.PositionalArgs, choose func(c *call, args []string) (*priority.Policies, error)) *cobra.Command {
 	var flags changeFlags
-	var yes, asJSON bool
 	command := &cobra.Command{Use: use, Long: long, Args: args, DisableFlagsInUseLine: true}
-	command.RunE = connected(&connect, flags.check, func(command *cobra.Command, c *connection, args []string) error {
-		ctx := command.Context()
-		rules, err := of(ctx, command, c, args)
+	flags.register(command)
+	yes := command.Flags().Bool("yes", false, "even if some workers cannot follow")
+	registerJSON(command)
+	return looking(command, flags.check, func(c *call, before *insight.Snapshot, args []string) error {
+		policies, err := choose(c, args)
+		if err == nil && policies != nil && !*yes {
+			err = mayFollow(before, *policies)
+		}
 		if err != nil {
 			return err
 		}
-		replaces := c.Applied.Version
-		if c.Unread != nil {
-			replaces = control.AnyVersion // no one can have seen what is there
-		}
-		var version int64
-		if rules == nil {
-			version, err = c.Admin.Withdraw(ctx, replaces, flags.change(command))
-		} else if err = c.mayFollow(*rules, yes); err == nil {
-			version, err = c.Admin.Apply(ctx, replaces, *rules, flags.change(command))
-		}
+		version, err := c.setPolicies(before, policies, flags.change(c))
 		if errors.Is(err, control.ErrConflict) {
 			return fmt.Errorf("%w; nothing was changed: see priorityctl log, and decide again", err)
 		} else if err != nil {
 			return err
 		}
-		now, err := c.Await(ctx)
+		after, err := c.Await(c.ctx())
 		if err != nil {
 			return fmt.Errorf("version %d is set; who follows is unknown: %w", version, err)
 		}
-		if asJSON {
-			return writeJSON(command.OutOrStdout(), shownOf(now.Applied))
+		applied := summarized(after.Applied)
+		if c.asJSON {
+			return writeJSON(c.out, applied)
 		}
-		out := command.OutOrStdout()
-		fmt.Fprintln(out, insight.Wrap(fmt.Sprintf("Version %d: %s.", now.Applied.Version, shownOf(now.Applied).Summary), 79))
-		indented(out, 2, now.Following()+".")
-		if c.Applied.Rules != nil {
-			indented(out, 2, fmt.Sprintf("Before: %s: %s; %s", c.Name, insight.Quoted(c.Applied.Why), insight.Summary(c.Rules)))
+		fmt.Fprintln(c.out, insight.Wrap(fmt.Sprintf("Version %d: %s.", applied.Version, applied.Summary), 79))
+		indented(c.out, 2, after.Following()+".")
+		if before.Applied.Policies != nil {
+			indented(c.out, 2, fmt.Sprintf("Before: %s: %s; %s", before.Source, insight.Quoted(before.Applied.Why), insight.Summary(before.Policies)))
 		}
 		return nil
 	})
-	flags.register(command)
-	command.Flags().BoolVar(&yes, "yes", false, "even if some workers cannot follow")
-	registerJSON(command, &asJSON)
-	connect.register(command)
-	return command
 }
 
-// mayFollow refuses rules with more levels than a worker's queue has.
-func (c *connection) mayFollow(rules control.Rules, yes bool) error {
+// setPolicies sets or withdraws the policies, in place of those that were seen. If they could
+// not be read, no one can have seen them, and any are replaced.
+func (c *call) setPolicies(seen *insight.Snapshot, policies *priority.Policies, change control.Change) (version int64, err error) {
+	replaces := seen.Applied.Version
+	if seen.PoliciesErr != nil {
+		replaces = control.AnyVersion
+	}
+	if policies == nil {
+		return c.Admin.Withdraw(c.ctx(), replaces, change)
+	}
+	return c.Admin.Apply(c.ctx(), replaces, *policies, change)
+}
+
+// mayFollow refuses policies with more levels than a worker's queue has.
+func mayFollow(s *insight.Snapshot, policies priority.Policies) error {
 	var names []string
-	for _, w := range c.Workers {
-		if w.Here && w.Levels > 0 && w.Levels < rules.Policy.Last() {
+	for _, w := range s.Workers {
+		if w.Here && w.Levels > 0 && w.Levels < policies.Policy.Last() {
 			names = append(names, fmt.Sprintf("that of %s %d", w.Called(), w.Levels))
 		}
 	}
-	if names == nil || yes {
+	if names == nil {
 		return nil
 	}
 	return fmt.Errorf("the policy has %d levels, and a queue has fewer (%s): nothing was changed. Apply one with fewer, or start these workers with more; -yes applies it, and they keep the policy that they follow",
-		rules.Policy.Last(), insight.Named(names))
+		policies.Policy.Last(), insight.Named(names))
 }
 
 func newPolicyHistory() *cobra.Command {
-	var connect connectionFlags
-	var asJSON bool
 	command := &cobra.Command{
 		Use:  "history",
 		Long: "History lists the policies of the last 90 days, the newest first.\n\n  priorityctl policy history",
 	}
-	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, _ []string) error {
-		history, err := c.Admin.History(command.Context())
+	registerJSON(command)
+	return connected(command, nil, func(c *call, _ []string) error {
+		history, err := c.Admin.History(c.ctx())
 		if err != nil {
 			return err
 		}
-		out := command.OutOrStdout()
-		if len(history) == 0 && !asJSON {
-			fmt.Fprintln(out, "No policy was set in the last 90 days.")
+		if len(history) == 0 && !c.asJSON {
+			fmt.Fprintln(c.out, "No policy was set in the last 90 days.")
 		}
-		for _, each := range history {
-			s := shownOf(each)
-			if asJSON {
-				err = errors.Join(err, writeJSON(out, s))
+		current, _ := c.Admin.Policies(c.ctx()) // if that fails, no version is marked
+		for _, applied := range history {
+			s := summarized(applied)
+			if c.asJSON {
+				err = errors.Join(err, writeJSON(c.out, s))
 				continue
 			}
-			now := ""
-			if each.Version == c.Applied.Version {
-				now = "  current"
+			mark := ""
+			if s.Version == current.Version {
+				mark = "  current"
 			}
-			fmt.Fprintf(out, "%7d  %s  by %s%s\n", each.Version, insight.Moment(each.At), insight.Shown(each.By), now)
-			indented(out, 9, s.Summary)
-			indented(out, 9, insight.Quoted(each.Why))
+			fmt.Fprintf(c.out, "%7d  %s  by %s%s\n", s.Version, insight.Moment(s.At), insight.Shown(s.By), mark)
+			indented(c.out, 9, s.Summary)
+			indented(c.out, 9, insight.Quoted(s.Why))
 		}
 		return err
 	})
-	registerJSON(command, &asJSON)
-	connect.register(command)
-	return command
 }

@@ -8,8 +8,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/spf13/cobra"
+
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
 const resetLong = `Reset forgets customers' counts and what is pending, corrupt keys too: the next
@@ -23,60 +24,53 @@ asks; elsewhere it needs -yes.
   priorityctl reset acme -all -why 'as asked in ticket 4711'`
 
 func newReset() *cobra.Command {
-	var connect connectionFlags
-	var flags changeFlags
+	flags := changeFlags{why: "reset by priorityctl"}
 	var from fromFlag
-	var all, yes, asJSON bool
-	command := &cobra.Command{Use: "reset {CUSTOMER… | -from FILE}", Long: resetLong, Args: from.check, DisableFlagsInUseLine: true}
+	command := &cobra.Command{Use: "reset {CUSTOMER… | -from FILE}", Long: resetLong, DisableFlagsInUseLine: true}
+	all := command.Flags().Bool("all", false, "remove the override too")
+	flags.register(command)
+	from.register(command)
+	yes := command.Flags().Bool("yes", false, "do not ask")
+	registerJSON(command)
 	check := func(command *cobra.Command) error {
-		if _, _, asks := environmentOf(command).terminal(command.InOrStdin()); !yes && !asks {
+		if _, _, asks := environmentOf(command).terminal(command.InOrStdin()); !*yes && !asks {
 			return usageError("reset cannot be undone: give -yes where no one can be asked")
 		}
 		return flags.check(command)
 	}
-	command.RunE = connected(&connect, check, func(command *cobra.Command, c *connection, args []string) error {
-		customers, err := from.customers(command, args)
+	return looking(command, check, func(c *call, s *insight.Snapshot, args []string) error {
+		names, err := from.customers(c, args)
+		if err == nil && !*yes {
+			err = c.confirm(s, names, *all)
+		}
 		if err != nil {
 			return err
 		}
-		if !yes {
-			if err := c.confirm(command, customers, all); err != nil {
-				return err
+		return c.eachCustomer(names, func(name string) (any, error) {
+			removal, err := s.Reset(c.ctx(), name, *all, flags.change(c))
+			if removal.NotLogged != "" {
+				c.note("%s: %s", insight.Shown(name), removal.NotLogged)
 			}
-		}
-		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
-			done, err := c.Reset(ctx, customer, all, flags.change(command))
-			if done.NotLogged != "" && err == nil {
-				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s was reset; the log could not be written: %s\n", insight.Shown(customer), done.NotLogged)
-			}
-			return done, err
+			return removal, err
 		})
 	})
-	command.Flags().BoolVar(&all, "all", false, "remove the override too")
-	flags.register(command)
-	flags.why = "reset by priorityctl"
-	command.Flags().Lookup("why").DefValue = flags.why
-	from.register(command)
-	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	registerJSON(command, &asJSON)
-	connect.register(command)
-	return command
 }
 
 // confirm shows what will be lost, and asks.
-func (c *connection) confirm(command *cobra.Command, customers []string, all bool) error {
+func (c *call) confirm(s *insight.Snapshot, names []string, all bool) error {
 	const most = 10
-	ctx, prompt := command.Context(), command.ErrOrStderr()
+	prompt := c.command.ErrOrStderr()
 	fmt.Fprintf(prompt, "On %s, with the prefix %s, this forgets:\n", c.Address, insight.Shown(c.Prefix))
-	for i, customer := range customers {
+	for i, name := range names {
 		if i == most {
-			fmt.Fprintf(prompt, "  … and %d more customers\n", len(customers)-most)
+			fmt.Fprintf(prompt, "  … and %d more customers\n", len(names)-most)
 			break
 		}
-		fmt.Fprintf(prompt, "  %s: %s\n", insight.Shown(customer), c.Held(ctx, customer, all))
+		contents, _ := s.Contents(c.ctx(), name, all) // an error is in them, too
+		fmt.Fprintf(prompt, "  %s: %s\n", insight.Shown(name), contents)
 	}
-	fmt.Fprintf(prompt, "It cannot be undone. Reset %s? [y/N] ", insight.Plural(int64(len(customers)), "customer"))
-	answer, err := readLine(ctx, command.InOrStdin())
+	fmt.Fprintf(prompt, "It cannot be undone. Reset %s? [y/N] ", insight.Plural(int64(len(names)), "customer"))
+	answer, err := readLine(c.ctx(), c.command.InOrStdin())
 	if err != nil {
 		fmt.Fprintln(prompt)
 		return err

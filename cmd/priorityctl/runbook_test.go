@@ -9,18 +9,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // incident is the state that a section of the runbook is for.
 type incident struct {
-	begin    func(t *testing.T, s *redistest.Server, o operator) // nil: acme floods, and that is all
-	statuses map[string]int                                      // of commands that do not end with 0, by a part of them
+	begin    func(t *testing.T, s *redistest.Server, o operator) // nil if acme floods, and that is all
+	statuses map[string]int                                      // what commands with these parts end with, if not with 0
 }
 
-// operators have set some rules and an override.
-func set(_ *testing.T, _ *redistest.Server, o operator) {
+// decide sets some policies and an override, as operators do.
+func decide(_ *testing.T, _ *redistest.Server, o operator) {
 	for i := range 6 {
 		o.ok("policy", "apply", "default", "-why", fmt.Sprint("change ", i))
 	}
@@ -28,7 +29,7 @@ func set(_ *testing.T, _ *redistest.Server, o operator) {
 }
 
 var incidents = map[string]incident{
-	"1": {}, "4": {}, "7": {}, "10": {begin: set},
+	"1": {}, "4": {}, "7": {}, "10": {begin: decide},
 	"3": {func(_ *testing.T, s *redistest.Server, _ operator) { s.Kill() }, map[string]int{"ping": 3}},
 	"5": {func(t *testing.T, s *redistest.Server, _ operator) {
 		s.Client().RPush(t.Context(), "priority:{acme}:count", "x")
@@ -41,10 +42,10 @@ var incidents = map[string]incident{
 	}},
 	"9": {func(t *testing.T, s *redistest.Server, o operator) {
 		o.ok("policy", "apply", "default", "-why", "x")
-		write(t, s.Client(), fleet.Report{ID: "odd", Name: "odd", Levels: 3, Overrides: true}, 0)
+		write(t, s.Client(), fleet.Report{ID: "odd", Name: "odd", Levels: 3, Overrides: true, Following: control.Following{Code: control.Invalid}}, 0)
 	}, map[string]int{"workers": 1}},
 	"11": {func(t *testing.T, s *redistest.Server, o operator) {
-		set(t, s, o)
+		decide(t, s, o)
 		if err := os.WriteFile(filepath.Join(o.dir, "control.json"), []byte(o.ok("control", "export")), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -76,8 +77,8 @@ func TestRunbook(t *testing.T) {
 		for _, block := range blocks.FindAllStringSubmatch(string(text[place[0]:end]), -1) {
 			lines = append(lines, strings.Split(strings.TrimSpace(block[1]), "\n")...)
 		}
-		of, known := incidents[number]
-		if known == (len(lines) == 0) {
+		state, ok := incidents[number]
+		if ok == (len(lines) == 0) {
 			t.Errorf("section %s has %d commands", number, len(lines))
 		}
 		if len(lines) == 0 {
@@ -90,11 +91,11 @@ func TestRunbook(t *testing.T) {
 			o.dir = t.TempDir()
 			submit(t, join(t, server.Client(), "w1"), "acme", 300)
 			redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "300 documents") })
-			if of.begin != nil {
-				of.begin(t, server, o)
+			if state.begin != nil {
+				state.begin(t, server, o)
 			}
 			for _, line := range lines {
-				o.inShell(server.Addr, line, of.statuses)
+				o.inShell(server.Addr, line, state.statuses)
 			}
 		})
 	}
@@ -103,7 +104,7 @@ func TestRunbook(t *testing.T) {
 // inShell runs a line of the runbook.
 func (o operator) inShell(address, line string, statuses map[string]int) {
 	o.Helper()
-	line = strings.Replace(line, "reset acme", "reset acme -yes", 1) // no terminal, where it could ask
+	line = strings.Replace(line, "reset acme", "reset acme -yes", 1) // as there is no terminal where it could ask
 	want := 0
 	for part, status := range statuses {
 		if strings.Contains(line, "priorityctl "+part) || part == "export" && strings.Contains(line, part) {

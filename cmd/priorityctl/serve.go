@@ -12,10 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
-	"github.com/docpriority/priority/cmd/priorityctl/internal/page"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
+
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/page"
 )
 
 const serveLong = `Serve shows the fleet as a page, at http://127.0.0.1:7090/. It changes nothing: where
@@ -35,36 +36,19 @@ type serveFlags struct {
 }
 
 func newServe() *cobra.Command {
-	var connect connectionFlags
 	var serve serveFlags
 	command := &cobra.Command{Use: "serve", Long: serveLong}
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		if connect.help {
-			_, err := fmt.Fprintln(command.OutOrStdout(), connectionHelp)
-			return err
-		}
-		if err := serve.check(); err != nil {
-			return err
-		}
-		inspector, err := connect.inspector(command)
-		if err != nil {
-			return err
-		}
-		defer inspector.Client.Close()
-		return inspector.Hidden(serve.run(command, inspector))
-	}
 	flags := command.Flags()
 	flags.StringVar(&serve.listen, "listen", "127.0.0.1:7090", "the address to listen on")
 	flags.StringArrayVar(&serve.hosts, "host", nil, "on a loopback address, answer for this host name too; can be given several times")
-	connect.registerPolicy(command)
-	connect.register(command)
-	return command
+	registerPolicy(command)
+	return onRedis(command, serve.check, serve.run)
 }
 
 // hostName is a host name in ASCII, as requests have it.
 var hostName = regexp.MustCompile(`^[0-9a-z_-]+(\.[0-9a-z_-]+)*$`)
 
-func (f *serveFlags) check() error {
+func (f *serveFlags) check(*cobra.Command) error {
 	for i, name := range f.hosts {
 		host := plainHost(name)
 		if _, err := netip.ParseAddr(host); err != nil && !hostName.MatchString(host) {
@@ -79,8 +63,8 @@ func (f *serveFlags) check() error {
 }
 
 // run serves the page until the command is interrupted.
-func (f *serveFlags) run(command *cobra.Command, inspector *insight.Inspector) error {
-	_, away := meet(command, inspector)
+func (f *serveFlags) run(c *call, _ []string) error {
+	away := c.reached(c.meet())
 	if away != nil && (exitStatus(away) != exitUnreachable || redis.IsAuthError(away)) {
 		return away
 	}
@@ -88,25 +72,25 @@ func (f *serveFlags) run(command *cobra.Command, inspector *insight.Inspector) e
 	if err != nil {
 		return usageError("-listen: %w", err)
 	}
-	named := "" // in the commands that the page shows; the environment has what was not given
-	if command.Flags().Changed("redis") {
-		named = inspector.Address
+	named := "" // the commands that the page shows name Redis only if the environment does not
+	if c.command.Flags().Changed("redis") {
+		named = c.Address
 	}
-	handler := page.New(inspector, named).Handler()
+	handler := page.New(c.Inspector, named).Handler()
 	if bound, ok := listener.Addr().(*net.TCPAddr); ok && bound.IP.IsLoopback() {
 		handler = onlyLoopback(handler, f.hosts)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute}
-	fmt.Fprintf(command.OutOrStdout(), "http://%s/ shows %s. Ctrl-C ends it.\n", listener.Addr(), inspector.Address)
+	fmt.Fprintf(c.out, "http://%s/ shows %s. Ctrl-C ends it.\n", listener.Addr(), c.Address)
 	if away != nil {
-		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", insight.OneLine(inspector.Hidden(away))+"; the page says so until it can")
+		c.note("%s; the page says so until it can", insight.OneLine(c.Hidden(away)))
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {
 	case err = <-failed:
-	case <-command.Context().Done():
-		err = nil // Shutdown ends it like this
+		err = statusError{exitFailed, err}
+	case <-c.ctx().Done(): // Shutdown ends it below
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()

@@ -5,12 +5,13 @@ import (
 	"io"
 	"strings"
 
-	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/spf13/cobra"
+
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
 const statusLong = `Status says on one screen whether all is well, and what to do if not: Redis, the
-policy, the workers, how long level 1 waits, who floods, the overrides. The exit
+policies, the workers, how long level 1 waits, who floods, the overrides. The exit
 status is 0 if all is well, 1 if there is something to do, and 3 if Redis cannot be
 reached.
 
@@ -18,14 +19,13 @@ reached.
   priorityctl status -json        for a probe`
 
 func newStatus() *cobra.Command {
-	return newChecks("status", statusLong, func(command *cobra.Command, c *connection) ([]insight.Check, error) {
-		ctx := command.Context()
-		top, err := c.Top(ctx)
+	return newChecks("status", statusLong, insight.Warning, func(c *call, s *insight.Snapshot) ([]insight.Check, error) {
+		top, err := s.Top(c.ctx())
 		if err != nil {
 			return nil, err
 		}
-		overrides, err := c.Overrides(ctx)
-		checks := c.Status(ctx, top, overrides)
+		overrides, err := s.Overrides(c.ctx())
+		checks := s.Status(c.ctx(), top, overrides)
 		if err != nil && !insight.Unreachable(err) {
 			checks[len(checks)-1] = insight.Check{Check: "overrides", Status: insight.Failed, Found: insight.OneLine(c.Hidden(err))}
 			err = nil
@@ -42,43 +42,39 @@ status is 1 if a check failed, or if workers report that Redis lost what operato
   priorityctl ping`
 
 func newPing() *cobra.Command {
-	return newChecks("ping", pingLong, func(command *cobra.Command, c *connection) ([]insight.Check, error) {
-		checks, err := c.Ping(command.Context())
-		if loss := c.Loss(command.Context()); err == nil && loss != "" {
+	return newChecks("ping", pingLong, insight.Failed, func(c *call, s *insight.Snapshot) ([]insight.Check, error) {
+		checks, err := s.Ping(c.ctx())
+		if loss := s.Loss(c.ctx()); err == nil && loss != "" {
 			checks = append(checks, insight.Check{Check: "data", Status: insight.Failed, Found: loss, Remedy: "see priorityctl status"})
 		}
 		return checks, err
 	})
 }
 
-// newChecks returns a command that makes checks. A warning makes status fail, but not ping.
-func newChecks(name, long string, of func(*cobra.Command, *connection) ([]insight.Check, error)) *cobra.Command {
-	var connect connectionFlags
-	var asJSON bool
+// newChecks returns a command that makes checks. It fails if one has failed, or is as bad as that.
+func newChecks(name, long string, bad insight.Outcome, check func(c *call, s *insight.Snapshot) ([]insight.Check, error)) *cobra.Command {
 	command := &cobra.Command{Use: name, Long: long}
-	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, _ []string) error {
-		checks, err := of(command, c)
+	registerJSON(command)
+	return looking(command, nil, func(c *call, s *insight.Snapshot, _ []string) error {
+		checks, err := check(c, s)
 		if err != nil {
 			return err
 		}
 		worst := insight.Worst(checks)
-		if asJSON {
-			err = writeJSON(command.OutOrStdout(), struct {
+		if c.asJSON {
+			err = writeJSON(c.out, struct {
 				OK     bool            `json:"ok"`
 				Redis  string          `json:"redis"`
 				Checks []insight.Check `json:"checks"`
 			}{worst == insight.OK, c.Address, checks})
 		} else {
-			err = printChecks(command.OutOrStdout(), checks)
+			err = printChecks(c.out, checks)
 		}
-		if err == nil && (worst == insight.Failed || worst == insight.Warning && name == "status") {
+		if err == nil && (worst == insight.Failed || worst == bad) {
 			err = statusError{exitFailed, errPrinted}
 		}
 		return err
 	})
-	registerJSON(command, &asJSON)
-	connect.register(command)
-	return command
 }
 
 func printChecks(w io.Writer, checks []insight.Check) error {

@@ -3,12 +3,15 @@ package main
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 func TestOverride(t *testing.T) {
@@ -23,10 +26,11 @@ func TestOverride(t *testing.T) {
 	} {
 		o.refused(exitUsage, "", "override", append([]string{"set"}, wrong...)...)
 	}
+	holds(t, o.ok("override", "list"), "There are no overrides.")
 	holds(t, o.ok("override", "set", "archive", "-level", "1", "-for", "2h", "-why", "the demo", "-by", "mary"),
 		"archive: pinned to level 1 until", "The next document gets level 1 instead of 7.")
-	holds(t, o.ok("override", "set", "unknown", "-not-later-than", "3", "-for", "1h", "-why", "x"), "Nothing is known of this customer: it is new, or misspelled.")
-	if d, err := member.Submit(t.Context(), "archive", "late", 0); err != nil || d.Level != 1 || d.RuleLevel != 7 {
+	holds(t, o.ok("override", "set", "unknown", "-not-later-than", "3", "-for", "1h", "-why", "x"), "Nothing is known of this customer: it is new, or misspelled. The next document gets level 1, as before.")
+	if d, err := member.Submit(t.Context(), "archive", priority.Document{ID: "late"}); err != nil || d.Level != 1 || d.RuleLevel != 7 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	holds(t, o.ok("override", "set", "archive", "-not-earlier-than", "5", "-for", "30m", "-why", "enough", "-by", "bob"), `Before: pinned to level 1, by mary: "the demo"`)
@@ -35,8 +39,8 @@ func TestOverride(t *testing.T) {
 	o.refused(exitFailed, "not found", "override", "end", "archive", "-why", "over")
 	o.reading(`{"customer":"archive"}`).ok("override", "set", "-from", "-", "-level", "3", "-for", "1h", "-why", "again")
 	holds(t, o.ok("log"), "archive level 5 at the earliest, for 30m", `"enough"`, "archive: override ended", "by mary")
-	if of := objects(t, o.ok("log", "-customer", "archive", "-json")); len(of) != 4 {
-		t.Errorf("the log has %v", of)
+	if entries := objects(t, o.ok("log", "-customer", "archive", "-json")); len(entries) != 4 {
+		t.Errorf("the log has %v", entries)
 	}
 }
 
@@ -63,7 +67,7 @@ func TestPolicy(t *testing.T) {
 	// One entry of history is a policy too.
 	history := strings.SplitAfter(o.ok("policy", "history", "-json"), "\n")
 	o.reading(history[1]).ok("policy", "apply", "-", "-why", "once more")
-	holds(t, o.ok("log", "-n", "1"), "policy applied (version 5): 3 levels")
+	holds(t, o.ok("log", "-n", "1"), "policies applied (version 5): 3 levels")
 }
 
 func TestControl(t *testing.T) {
@@ -73,9 +77,9 @@ func TestControl(t *testing.T) {
 	o.ok("policy", "apply", "default", "-why", "a", "-by", "mary")
 	o.ok("override", "set", "acme", "\xff", "-level", "2", "-for", "5h", "-why", "b", "-by", "bob")
 	saved := file(t, "saved.json", o.ok("control", "export"))
-	o.refused(exitFailed, "nothing was changed; -force replaces the policy", "control", "import", saved, "-why", "x")
+	o.refused(exitFailed, "nothing was changed; -force replaces the policies", "control", "import", saved, "-why", "x")
 	client.FlushAll(t.Context())
-	holds(t, o.ok("control", "import", saved, "-why", "Redis was empty", "-by", "eve"), "2 overrides in force; the policy is version 2")
+	holds(t, o.ok("control", "import", saved, "-why", "Redis was empty", "-by", "eve"), "2 overrides in force; the policies are version 2")
 	holds(t, o.ok("override", "list"), `by bob: "b"`)
 	holds(t, o.ok("policy", "history"), "by mary")
 	holds(t, o.ok("log"), "an export imported", "by eve")
@@ -99,6 +103,11 @@ func TestReset(t *testing.T) {
 	if entry := objects(t, o.ok("log", "-n", "1", "-json"))[0]; entry["kind"] != "forget" || entry["customer"] != nil {
 		t.Errorf("the log has %v", entry)
 	}
+	count(t, client, map[string]int{"acme": 3})
+	client.Set(t.Context(), "priority:{control}:log", "no stream", 0)
+	if status, out, stderr := o.ask("reset", "acme", "-yes"); status != 0 || !strings.Contains(out, "acme: reset (count -2") || !strings.Contains(stderr, "it is done, but not logged") {
+		t.Errorf("status %d: %s%s", status, out, stderr)
+	}
 	client.ZAdd(t.Context(), "priority:{later}:pending", redis.Z{Score: -5, Member: ":fades"}, redis.Z{Score: -5, Member: ":averages"})
 	o.refused(exitFailed, "use that version's priorityctl", "reset", "later", "-yes")
 }
@@ -117,6 +126,24 @@ func TestReset_Asks(t *testing.T) {
 		}
 		if n := client.Exists(t.Context(), "priority:{acme}:count", "priority:{bakery}:count").Val(); n != left {
 			t.Errorf("%q leaves %d keys", answer, n)
+		}
+	}
+}
+
+// A command asks Redis only what it needs: INFO once, and nothing about the fleet for the log.
+func TestConnection_Asks(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	for command, needs := range map[string][]string{"log": {"info", "xrevrange"}, "workers": {"info", "get", "evalsha", "script|load", "time", "zrangebyscore"}} {
+		before := redistest.Calls(t, client)
+		o.ok(command)
+		after := redistest.Calls(t, client)
+		after["info"]-- // Calls asks for it, too
+		for name, n := range after {
+			connects := name == "hello" || strings.HasPrefix(name, "client|")
+			if n -= before[name]; n > 0 && !connects && !slices.Contains(needs, name) || name == "info" && n != 1 {
+				t.Errorf("%s calls %s %d times", command, name, n)
+			}
 		}
 	}
 }

@@ -4,44 +4,47 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
 // table writes customers in columns; a column of the other rule has "-".
 type table struct {
-	reported bool   // with the columns of the workers' reports
-	number   string // the heading of counts and loads
+	reported bool   // whether the customers come from workers' reports
+	number   string // heads the counts and loads
 }
 
 func (t table) heading() string {
 	if t.reported {
-		return fmt.Sprintf("%4s  %4s  %10s  %9s  %7s  %9s  CUSTOMER", "LAST", "NEXT", t.number, "DOCUMENTS", "PENDING", "OLDEST")
+		return fmt.Sprintf("%6s  %4s  %10s  %9s  %7s  %9s  CUSTOMER", "LATEST", "NEXT", t.number, "DOCUMENTS", "PENDING", "OLDEST")
 	}
 	return fmt.Sprintf("%4s  %-5s  %10s  %7s  %9s  %9s  CUSTOMER", "NEXT", "RULE", t.number, "PENDING", "OLDEST", "RESETS IN")
 }
 
-func (t table) line(c insight.Busy) string {
-	next, rule, number, pending, oldest, resets, who := "-", "-", "corrupt", "-", "-", "-", insight.Shown(c.Exact())
-	if s := c.State; s != nil {
-		next, rule, number = fmt.Sprint(s.NextLevel), strings.TrimPrefix(s.Rule, "by "), s.Number()
-		if s.ByLoad() {
-			pending = insight.Group(s.Pending)
-		}
-		if s.Pending > 0 {
-			oldest = insight.Span(s.Oldest())
-		}
-		if s.ByCount() {
+func (t table) line(b insight.Busy) string {
+	next, rule, number, pending, oldest, resets, who := "-", "-", "corrupt", "-", "-", "-", insight.Shown(b.Exact())
+	if state := b.State; state != nil {
+		next, rule, number = fmt.Sprint(state.NextLevel), strings.TrimPrefix(state.Rule.String(), "by "), insight.Number(*state)
+		switch {
+		case state.Rule == priority.ByLoad:
+			pending = insight.Group(state.Pending)
+		case state.Rule == priority.ByCount && state.ResetIn == 0:
 			resets = "never"
+		case state.Rule == priority.ByCount:
+			resets = insight.Span(state.ResetIn)
 		}
-		if s.ResetInMS > 0 && s.ByCount() {
-			resets = insight.Span(s.ResetIn())
+		if state.Pending > 0 {
+			oldest = insight.Span(state.Oldest)
 		}
-		if s.Overridden() {
+		if state.Bounds != (priority.Bounds{}) {
 			who += ", overridden"
 		}
 	}
+	if b.Corrupt != "" {
+		who += ", " + insight.Shown(b.Corrupt)
+	}
 	if t.reported {
-		return fmt.Sprintf("%4d  %4s  %10s  %9s  %7s  %9s  %s", c.LastLevel, next, number, insight.Group(c.Documents), pending, oldest, who)
+		return fmt.Sprintf("%6d  %4s  %10s  %9s  %7s  %9s  %s", b.LatestLevel, next, number, insight.Group(b.Documents), pending, oldest, who)
 	}
 	return fmt.Sprintf("%4s  %-5s  %10s  %7s  %9s  %9s  %s", next, rule, number, pending, oldest, resets, who)
 }

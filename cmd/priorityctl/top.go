@@ -6,8 +6,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/spf13/cobra"
+
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
 const topLong = `Top shows which levels documents got in the last minute, how long they took from
@@ -20,24 +21,25 @@ fleet.Join, or its equivalent in another language.
 
 DOCS, BY COUNT, BY LOAD are documents that got the level in the last minute, by the
 rule; PENDING and OLDEST what waits there, of the customers that reports name; MEDIAN
-and 95TH the time from Submit to Done. LAST and NEXT are the level of the customer's
-last document, and of one that arrives now.`
+and 95TH the time from Submit to Done. LATEST and NEXT are the level of the customer's
+latest document, and of one that arrives now.`
 
 func newTop() *cobra.Command {
-	var connect connectionFlags
-	var once, asJSON bool
 	command := &cobra.Command{Use: "top", Long: topLong}
-	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, _ []string) error {
-		if _, _, ok := environmentOf(command).terminal(command.OutOrStdout()); ok && !once && !asJSON {
-			return live(command, c.Inspector)
+	once := command.Flags().Bool("once", false, "print once, even on a terminal")
+	registerJSON(command)
+	registerPolicy(command)
+	return looking(command, nil, func(c *call, s *insight.Snapshot, _ []string) error {
+		if _, _, ok := environmentOf(c.command).terminal(c.out); ok && !*once && !c.asJSON {
+			return c.live()
 		}
-		c.warn(command)
-		top, err := c.Top(command.Context())
+		c.warn(s)
+		top, err := s.Top(c.ctx())
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return writeJSON(command.OutOrStdout(), struct {
+		if c.asJSON {
+			return writeJSON(c.out, struct {
 				At       time.Time        `json:"at"`
 				WindowMS int64            `json:"window_ms"`
 				Workers  int              `json:"workers"`
@@ -46,23 +48,18 @@ func newTop() *cobra.Command {
 				Full     bool             `json:"redis_full"`
 				Errors   map[string]int64 `json:"errors"`
 				*insight.Top
-			}{c.At, c.Totals.Window.Milliseconds(), c.Totals.Reports, c.Totals.Gone, c.Totals.Degraded, c.Full(), c.Totals.Errors, top})
+			}{s.At, s.Totals.Window.Milliseconds(), s.Totals.Reports, s.Totals.Gone, s.Totals.Degraded, s.Full(), s.Totals.Errors, top})
 		}
-		_, err = io.WriteString(command.OutOrStdout(), drawing{look: look{snapshot: c.Snapshot, top: top}, width: 80}.text())
+		_, err = io.WriteString(c.out, drawing{look: look{snapshot: s, top: top}, width: 80}.text())
 		return err
 	})
-	command.Flags().BoolVar(&once, "once", false, "print once, even on a terminal")
-	registerJSON(command, &asJSON)
-	connect.registerPolicy(command)
-	connect.register(command)
-	return command
 }
 
 // look is what was seen at a time.
 type look struct {
-	snapshot *insight.Snapshot // nil: nothing yet
+	snapshot *insight.Snapshot // nil if there was none yet
 	top      *insight.Top
-	failed   error // why there is no newer snapshot
+	failed   error // why there is no newer snapshot, or nil
 }
 
 // again looks once more. What cannot be read stays as it was.
@@ -79,21 +76,20 @@ func again(ctx context.Context, inspector *insight.Inspector, before look) look 
 }
 
 // live draws on a terminal, again and again, until Ctrl-C.
-func live(command *cobra.Command, inspector *insight.Inspector) error {
-	ctx, out := command.Context(), command.OutOrStdout()
+func (c *call) live() error {
 	// The alternate screen, without a cursor, and without wrapped lines.
-	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l\x1b[?7l")
-	defer fmt.Fprint(out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
+	fmt.Fprint(c.out, "\x1b[?1049h\x1b[?25l\x1b[?7l")
+	defer fmt.Fprint(c.out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 	var seen look
 	for every := time.Tick(2 * time.Second); ; {
-		seen = again(ctx, inspector, seen)
-		width, height, _ := environmentOf(command).terminal(out)
-		if _, err := fmt.Fprint(out, "\x1b[H\x1b[J", drawing{look: seen, live: true, width: width, height: height}.text()); err != nil {
+		seen = again(c.ctx(), c.Inspector, seen)
+		width, height, _ := environmentOf(c.command).terminal(c.out)
+		if _, err := fmt.Fprint(c.out, "\x1b[H\x1b[J", drawing{look: seen, live: true, width: width, height: height}.text()); err != nil {
 			return err
 		}
 		select {
 		case <-every:
-		case <-ctx.Done():
+		case <-c.ctx().Done():
 			return nil
 		}
 	}

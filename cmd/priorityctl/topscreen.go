@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
@@ -20,7 +21,7 @@ const (
 // drawing is what top shows.
 type drawing struct {
 	look
-	live          bool // on a terminal
+	live          bool // whether it is drawn on a terminal, again and again
 	width, height int
 }
 
@@ -45,7 +46,7 @@ func (d drawing) head() []string {
 	if s == nil {
 		return []string{d.styled(red, "looking again: "+insight.OneLine(d.failed))}
 	}
-	lines := []string{d.styled(bold, fmt.Sprintf("%s  prefix %s  %s", s.Address, insight.Shown(s.Prefix), s.Name))}
+	lines := []string{d.styled(bold, fmt.Sprintf("%s  prefix %s  %s", s.Address, insight.Shown(s.Prefix), s.Source))}
 	if d.failed != nil {
 		lines = append(lines, d.styled(red, "looking again: "+insight.OneLine(d.failed)))
 	} else {
@@ -59,13 +60,13 @@ func (d drawing) head() []string {
 		add("Redis is full: reports cannot be written, so workers may be missing.")
 	}
 	if lost := s.Lost(); lost != "" {
-		add("Redis lost rules: " + lost)
+		add(lost)
 	}
-	if s.Unreported != nil {
-		add("the workers' reports cannot be read: " + insight.OneLine(s.Hidden(s.Unreported)))
+	if s.ReportsErr != nil {
+		add("the workers' reports cannot be read: " + insight.OneLine(s.Hidden(s.ReportsErr)))
 	}
-	if s.Unread != nil {
-		add("what operators have set cannot be read: " + insight.OneLine(s.Hidden(s.Unread)))
+	if s.PoliciesErr != nil {
+		add("what operators have set cannot be read: " + insight.OneLine(s.Hidden(s.PoliciesErr)))
 	}
 	if slices.ContainsFunc(s.Workers, func(w insight.Worker) bool { return w.Here && !w.Follows }) {
 		add(s.Following())
@@ -89,66 +90,71 @@ func (d drawing) styled(style, text string) string {
 // levels draws the levels: the documents by the rules that the fleet uses, how long they
 // took, and a bar for the documents.
 func (d drawing) levels() []string {
-	type row = insight.Level
-	type column struct {
-		heading string
-		value   func(r row) string
-	}
 	rows := d.top.Levels
-	if d.live && len(rows) > d.height/2 { // else there is no line for the customers
-		rows = slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Documents()+r.Done+r.Pending == 0 })
+	if d.live && len(rows) > d.height/2 { // so that lines are left for the customers
+		rows = slices.DeleteFunc(slices.Clone(rows), func(l insight.Level) bool { return l.Documents()+l.Done+l.Pending == 0 })
 	}
-	counts := slices.ContainsFunc(rows, func(r row) bool { return r.ByCount > 0 })
-	loads := slices.ContainsFunc(rows, func(r row) bool { return r.ByLoad > 0 })
-	number := func(of func(r row) int64) func(row) string {
-		return func(r row) string { return insight.Group(of(r)) }
-	}
-	columns := []column{{"DOCS", number(func(r row) int64 { return r.Documents() })}}
-	if counts && loads {
-		columns = []column{{"BY COUNT", number(func(r row) int64 { return r.ByCount })}, {"BY LOAD", number(func(r row) int64 { return r.ByLoad })}}
-	}
-	if waits := slices.ContainsFunc(rows, func(r row) bool { return r.Done+r.Pending > 0 }); waits {
-		columns = append(columns, column{"PENDING", number(func(r row) int64 { return r.Pending })})
-		for _, wait := range []struct {
-			heading string
-			of      func(r row) time.Duration
-		}{
-			{"MEDIAN", func(r row) time.Duration { return r.Median() }},
-			{"95TH", func(r row) time.Duration { return r.P95() }},
-			{"OLDEST", func(r row) time.Duration { return r.Oldest() }},
-		} {
-			columns = append(columns, column{wait.heading, func(r row) string {
-				if wait.of(r) == 0 {
-					return "-"
-				}
-				return insight.About(wait.of(r))
-			}})
-		}
-	}
+	columns := columnsOf(rows)
 	heading, most := "LEVEL", int64(1)
 	for _, c := range columns {
 		heading += fmt.Sprintf("  %8s", c.heading)
 	}
 	lines := []string{d.styled(bold, heading)}
-	for _, r := range rows {
-		most = max(most, r.Documents())
+	for _, l := range rows {
+		most = max(most, l.Documents())
 	}
-	for _, r := range rows {
-		line := fmt.Sprintf("%5d", r.Level)
+	for _, l := range rows {
+		line := fmt.Sprintf("%5d", l.Level)
 		for _, c := range columns {
-			line += fmt.Sprintf("  %8s", c.value(r))
+			line += fmt.Sprintf("  %8s", c.cell(l))
 		}
-		if cells := int64(d.width - utf8.RuneCountInString(line) - 3); cells > 3 && r.Documents() > 0 {
-			line += "  " + d.styled(cyan, strings.Repeat("█", int(max(cells*r.Documents()/most, 1))))
+		if cells := int64(d.width - utf8.RuneCountInString(line) - 3); cells > 3 && l.Documents() > 0 {
+			line += "  " + d.styled(cyan, strings.Repeat("█", int(max(cells*l.Documents()/most, 1))))
 		}
 		lines = append(lines, line)
 	}
 	return lines
 }
 
+// column is a column of the levels.
+type column struct {
+	heading string
+	cell    func(l insight.Level) string
+}
+
+// columnsOf returns the columns that say something about the levels.
+func columnsOf(rows []insight.Level) []column {
+	number := func(heading string, value func(l insight.Level) int64) column {
+		return column{heading, func(l insight.Level) string { return insight.Group(value(l)) }}
+	}
+	wait := func(heading string, value func(l insight.Level) time.Duration) column {
+		return column{heading, func(l insight.Level) string {
+			if value(l) == 0 {
+				return "-"
+			}
+			return insight.About(value(l))
+		}}
+	}
+	columns := []column{number("DOCS", insight.Level.Documents)}
+	counts := slices.ContainsFunc(rows, func(l insight.Level) bool { return l.ByCount > 0 })
+	loads := slices.ContainsFunc(rows, func(l insight.Level) bool { return l.ByLoad > 0 })
+	if counts && loads {
+		columns = []column{
+			number("BY COUNT", func(l insight.Level) int64 { return l.ByCount }),
+			number("BY LOAD", func(l insight.Level) int64 { return l.ByLoad }),
+		}
+	}
+	if slices.ContainsFunc(rows, func(l insight.Level) bool { return l.Done+l.Pending > 0 }) {
+		columns = append(columns,
+			number("PENDING", func(l insight.Level) int64 { return l.Pending }),
+			wait("MEDIAN", insight.Level.Median), wait("95TH", insight.Level.P95), wait("OLDEST", insight.Level.Oldest))
+	}
+	return columns
+}
+
 func (d drawing) busiest() []string {
 	t := table{reported: true, number: "LOAD"}
-	if slices.ContainsFunc(d.top.Busiest, func(b insight.Busy) bool { return b.State != nil && b.ByCount() }) {
+	if slices.ContainsFunc(d.top.Busiest, func(b insight.Busy) bool { return b.State != nil && b.State.Rule == priority.ByCount }) {
 		t.number = "COUNT/LOAD"
 	}
 	lines := []string{d.styled(bold, t.heading())}

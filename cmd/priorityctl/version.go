@@ -10,9 +10,9 @@ import (
 // module's after go install, the commit's pseudo-version if it was built in a
 // repository, or (devel).
 func version() string {
-	of := "(devel)"
+	release := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		of = info.Main.Version
+		release = info.Main.Version
 	}
-	return fmt.Sprintf("priorityctl %s, %s %s/%s", of, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("priorityctl %s, %s %s/%s", release, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -10,37 +10,36 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/testing/brokertest"
-	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/testing/brokertest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
-// A sorted set, and the table of package sql, whose modules are their clients.
+// BenchmarkFlood measures the queues without a module: a sorted set, and a table as in
+// package sql.
 func BenchmarkFlood(b *testing.B) {
 	for name, open := range map[string]func(*testing.B) func(context.Context, priority.Store) (brokertest.Queue, error){
 		"sorted-set": openSortedSet,
 		"sql":        openTable,
 	} {
 		b.Run(name, func(b *testing.B) {
-			open := open(b)
-			brokertest.Flood(b, func(b *testing.B, policy priority.Policy, all []brokertest.Arrival) map[string]brokertest.Times {
-				return brokertest.InProcess(b, policy, all, open)
-			}, 9)
+			brokertest.Flood(b, brokertest.InProcess(open(b)), 9)
 		})
 	}
 }
 
-// What customers of the weights 1, 3 and 10 get of the workers' time, in parts of what their
-// weight entitles them to, while each of them sends more. The loads of a tier are multiplied by
-// its weight.
+// BenchmarkTiers measures what customers of the weights 1, 3 and 10 get of the workers' time, in
+// parts of what their weight entitles them to, while each of them sends more than that. The loads
+// of a tier are multiplied by its weight.
 func BenchmarkTiers(b *testing.B) {
 	const (
 		warmUp, measured = 20 * time.Second, 40 * time.Second
-		each             = 15 * time.Millisecond // a customer sends a document, at four times the capacity
+		interval         = 15 * time.Millisecond // between a customer's documents: four times the capacity
 	)
 	tiers := make(map[string]priority.Policy)
 	for _, weight := range []float64{1, 3, 10} {
@@ -93,7 +92,7 @@ func BenchmarkTiers(b *testing.B) {
 						if err := queue.Publish(context.WithoutCancel(ctx), customer, fmt.Sprint(customer, "-", sent)); err != nil {
 							return err
 						}
-						time.Sleep(time.Until(begin.Add(time.Duration(sent) * each)))
+						time.Sleep(time.Until(begin.Add(time.Duration(sent) * interval)))
 					}
 					return nil
 				})
@@ -111,22 +110,22 @@ func BenchmarkTiers(b *testing.B) {
 	}
 }
 
-// pulled is a queue that two workers pull documents from.
-type pulled struct {
+// pullQueue is a queue from which two workers pull documents.
+type pullQueue struct {
 	store priority.Store
 	put   func(ctx context.Context, level priority.Level, customer, document string) error
-	pull  func(ctx context.Context, work func(customer, document string) error) error // waits a little for one
+	pull  func(ctx context.Context, work func(customer, document string) error) error // waits a little if there is none
 }
 
-func (q *pulled) Publish(ctx context.Context, customer, document string) error {
-	decision, err := q.store.Submit(ctx, customer, document, 0)
+func (q *pullQueue) Publish(ctx context.Context, customer, document string) error {
+	decision, err := q.store.Submit(ctx, customer, priority.Document{ID: document})
 	if err != nil {
 		return err
 	}
 	return q.put(ctx, decision.Level, customer, document)
 }
 
-func (q *pulled) Work(ctx context.Context, handle func(context.Context, string) error) error {
+func (q *pullQueue) Work(ctx context.Context, handle func(context.Context, string) error) error {
 	var workers errgroup.Group
 	for range 2 {
 		workers.Go(func() error {
@@ -148,13 +147,14 @@ func (q *pulled) Work(ctx context.Context, handle func(context.Context, string) 
 	return workers.Wait()
 }
 
-func (q *pulled) Close() {}
+func (q *pullQueue) Close() {}
 
-// openSortedSet has the level in the score, and in front of it the order of arrival.
+// openSortedSet returns queues on a sorted set, whose score is the level and, within a level,
+// the order of arrival.
 func openSortedSet(b *testing.B) func(context.Context, priority.Store) (brokertest.Queue, error) {
 	client := redistest.Start(b).Client()
 	return func(_ context.Context, store priority.Store) (brokertest.Queue, error) {
-		return &pulled{store, func(ctx context.Context, level priority.Level, customer, document string) error {
+		return &pullQueue{store, func(ctx context.Context, level priority.Level, customer, document string) error {
 			number, err := client.Incr(ctx, "number").Result()
 			if err != nil {
 				return err
@@ -173,6 +173,7 @@ func openSortedSet(b *testing.B) func(context.Context, priority.Store) (brokerte
 	}
 }
 
+// openTable returns queues on a table with a row for each document.
 func openTable(b *testing.B) func(context.Context, priority.Store) (brokertest.Queue, error) {
 	config, err := pgxpool.ParseConfig(brokertest.StartPostgres(b).URL)
 	if err != nil {
@@ -189,7 +190,7 @@ func openTable(b *testing.B) func(context.Context, priority.Store) (brokertest.Q
 		b.Fatal(err)
 	}
 	return func(_ context.Context, store priority.Store) (brokertest.Queue, error) {
-		return &pulled{store, func(ctx context.Context, level priority.Level, customer, document string) error {
+		return &pullQueue{store, func(ctx context.Context, level priority.Level, customer, document string) error {
 			_, err := pool.Exec(ctx, `INSERT INTO documents (level, customer, name) VALUES ($1, $2, $3)`, level, customer, document)
 			return err
 		}, func(ctx context.Context, work func(customer, document string) error) error {

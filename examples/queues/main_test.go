@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority/internal/testing/brokertest"
-	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/docpriority/priority/internal/testing/brokertest"
+	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 var brokers = map[string]struct {
@@ -45,9 +46,9 @@ func postgresWithRiver(t *testing.T) string {
 }
 
 func TestPrograms(t *testing.T) {
-	built := t.TempDir()
-	if said, err := exec.Command("go", "build", "-o", built, "./...").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
+	dir := t.TempDir()
+	if output, err := exec.Command("go", "build", "-o", dir, "./...").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
 	for name, broker := range brokers {
 		t.Run(name, func(t *testing.T) {
@@ -59,15 +60,15 @@ func TestPrograms(t *testing.T) {
 			for _, program := range broker.programs {
 				t.Run(program, func(t *testing.T) {
 					t.Parallel()
-					testProgram(t, filepath.Join(built, program), append([]string{"-redis", redistest.Start(t).Addr}, args...))
+					testProgram(t, filepath.Join(dir, program), append([]string{"-redis", redistest.Start(t).Addr}, args...))
 				})
 			}
 		})
 	}
 }
 
-// A customer's one document overtakes a hundred of another's, all are served, and an
-// interrupt ends the program.
+// testProgram runs a program until a customer's one document has overtaken a hundred of
+// another's, and all are served; then an interrupt ends it.
 func testProgram(t *testing.T, program string, args []string) {
 	output, input, err := os.Pipe()
 	if err != nil {

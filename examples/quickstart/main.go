@@ -46,7 +46,7 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	byLoad, err := process(arrivals(), rule{
 		arrive: func(d document) (priority.Level, error) {
-			decision, err := store.Submit(ctx, d.customer, d.id, 0) // 0: its cost is not known
+			decision, err := store.Submit(ctx, d.customer, priority.Document{ID: d.id}) // its cost is not known
 			return decision.Level, err
 		},
 		done: func(d document) error {
@@ -78,10 +78,10 @@ func arrivals() []document {
 	return documents
 }
 
-func documentsOf(customer string, n int, first, every time.Duration) []document {
+func documentsOf(customer string, n int, first, interval time.Duration) []document {
 	documents := make([]document, n)
 	for i := range documents {
-		documents[i] = document{customer, fmt.Sprint(i + 1), first + time.Duration(i)*every}
+		documents[i] = document{customer, fmt.Sprint(i + 1), first + time.Duration(i)*interval}
 	}
 	return documents
 }
@@ -102,27 +102,27 @@ type service struct {
 // process has one worker take the documents, a second for each, and returns them in the
 // order in which they were taken: the first level first and, within a level, what arrived
 // first. No real time passes.
-func process(documents []document, by rule) (served []service, err error) {
-	type leveled struct {
+func process(documents []document, r rule) (served []service, err error) {
+	type entry struct {
 		document
 		level priority.Level
 	}
-	var waiting, working []leveled // at most one is worked on
+	var waiting, working []entry // at most one is worked on
 	for clock := time.Duration(0); len(documents)+len(waiting)+len(working) > 0; clock += time.Second {
 		for len(documents) > 0 && documents[0].arrived <= clock {
-			level, err := by.arrive(documents[0])
+			level, err := r.arrive(documents[0])
 			if err != nil {
 				return nil, err
 			}
-			waiting = append(waiting, leveled{documents[0], level})
+			waiting = append(waiting, entry{documents[0], level})
 			documents = documents[1:]
 		}
 		for _, d := range working {
-			if err := by.done(d.document); err != nil {
+			if err := r.done(d.document); err != nil {
 				return nil, err
 			}
 		}
-		slices.SortStableFunc(waiting, func(a, b leveled) int { return int(a.level - b.level) })
+		slices.SortStableFunc(waiting, func(a, b entry) int { return int(a.level - b.level) })
 		taken := min(1, len(waiting))
 		working, waiting = waiting[:taken:taken], waiting[taken:]
 		for _, d := range working {

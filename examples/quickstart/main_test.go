@@ -38,7 +38,7 @@ func TestTheWorkerTakesWhatIsFirstOfWhatHasArrived(t *testing.T) {
 	byCustomer := func(d document) priority.Level {
 		return map[string]priority.Level{"flood": 9, "small": 1, "other": 2}[d.customer]
 	}
-	alike := func(document) priority.Level { return priority.First }
+	sameLevel := func(document) priority.Level { return priority.First }
 	for name, test := range map[string]struct {
 		level func(document) priority.Level
 		want  []service
@@ -46,7 +46,7 @@ func TestTheWorkerTakesWhatIsFirstOfWhatHasArrived(t *testing.T) {
 		"by level": {byCustomer, []service{
 			{"flood", 9, 0}, {"flood", 9, time.Second}, {"small", 1, time.Second / 2}, {"flood", 9, 2 * time.Second}, {"other", 2, 0},
 		}},
-		"as they arrive": {alike, []service{
+		"as they arrive": {sameLevel, []service{
 			{"flood", 1, 0}, {"flood", 1, time.Second}, {"flood", 1, time.Second}, {"small", 1, 3 * time.Second / 2}, {"other", 1, 0},
 		}},
 	} {
@@ -70,13 +70,13 @@ func TestTheWorkerTakesWhatIsFirstOfWhatHasArrived(t *testing.T) {
 }
 
 func TestADocumentIsPendingWhileItIsWorkedOn(t *testing.T) {
-	var happened []string
+	var events []string
 	_, err := process([]document{{"a", "1", 0}, {"a", "2", time.Second / 2}, {"a", "3", 3 * time.Second / 2}}, rule{
-		arrive: func(d document) (priority.Level, error) { happened = append(happened, "arrive "+d.id); return 1, nil },
-		done:   func(d document) error { happened = append(happened, "done "+d.id); return nil },
+		arrive: func(d document) (priority.Level, error) { events = append(events, "arrive "+d.id); return 1, nil },
+		done:   func(d document) error { events = append(events, "done "+d.id); return nil },
 	})
 	want := []string{"arrive 1", "arrive 2", "done 1", "arrive 3", "done 2", "done 3"}
-	if err != nil || !slices.Equal(happened, want) {
-		t.Errorf("happened %v, want %v (%v)", happened, want, err)
+	if err != nil || !slices.Equal(events, want) {
+		t.Errorf("happened %v, want %v (%v)", events, want, err)
 	}
 }

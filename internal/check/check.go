@@ -4,7 +4,6 @@ package check
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -50,44 +49,73 @@ func Each(customers []string) error {
 	return nil
 }
 
-// Submit checks the arguments of Submit and SubmitN.
-func Submit(customer string, documents []string, costs []float64) error {
-	if err := ids(customer, documents); err != nil {
-		return err
-	}
-	if costs != nil && len(costs) != len(documents) {
-		return fmt.Errorf("%w cost: %d costs for %d documents", ErrInvalid, len(costs), len(documents))
-	}
-	for i, cost := range costs {
-		if !(cost >= 0) || math.IsInf(cost, 1) {
-			return fmt.Errorf("%w cost: %v is not 0 (unknown) or a positive finite number (document %.80q)", ErrInvalid, cost, documents[i])
-		}
-	}
-	return nil
-}
-
-// Done checks the arguments of Done and DoneN.
-func Done(customer string, documents []string, took time.Duration) error {
-	if err := ids(customer, documents); err != nil {
-		return err
-	}
-	if took < 0 {
-		return fmt.Errorf("%w time: a document cannot have taken %v", ErrInvalid, took)
-	}
-	return nil
-}
-
-func ids(customer string, documents []string) error {
+// Submit checks the arguments of Submit.
+func Submit[D interface{ Validate() error }](customer string, document D) error {
 	if err := Customer(customer); err != nil {
 		return err
 	}
-	if n := len(documents); n > MaxDocuments {
-		return fmt.Errorf("%w number of documents: %d in one call, more than %d", ErrInvalid, n, MaxDocuments)
+	return document.Validate()
+}
+
+// SubmitN checks the arguments of SubmitN.
+func SubmitN[D interface{ Validate() error }](customer string, documents []D) error {
+	if err := number(customer, len(documents)); err != nil {
+		return err
 	}
 	for i, document := range documents {
-		if n := len(document); n == 0 || n > MaxDocumentBytes {
-			return fmt.Errorf("%w document: %.80q has %d bytes, not 1 to %d (documents[%d])", ErrInvalid, document, n, MaxDocumentBytes, i)
+		if err := document.Validate(); err != nil {
+			return fmt.Errorf("%w (documents[%d])", err, i)
 		}
+	}
+	return nil
+}
+
+// Done checks the arguments of Done.
+func Done(customer, document string, took time.Duration) error {
+	if err := Customer(customer); err != nil {
+		return err
+	}
+	if err := ID(document); err != nil {
+		return err
+	}
+	return worked(took)
+}
+
+// DoneN checks the arguments of DoneN.
+func DoneN(customer string, documents []string, took time.Duration) error {
+	if err := number(customer, len(documents)); err != nil {
+		return err
+	}
+	for i, document := range documents {
+		if err := ID(document); err != nil {
+			return fmt.Errorf("%w (documents[%d])", err, i)
+		}
+	}
+	return worked(took)
+}
+
+// ID checks a document's id.
+func ID(document string) error {
+	if n := len(document); n == 0 || n > MaxDocumentBytes {
+		return fmt.Errorf("%w document: %.80q has %d bytes, not 1 to %d", ErrInvalid, document, n, MaxDocumentBytes)
+	}
+	return nil
+}
+
+// number checks the customer and the number of documents of a call.
+func number(customer string, documents int) error {
+	if err := Customer(customer); err != nil {
+		return err
+	}
+	if documents > MaxDocuments {
+		return fmt.Errorf("%w number of documents: %d in one call, more than %d", ErrInvalid, documents, MaxDocuments)
+	}
+	return nil
+}
+
+func worked(took time.Duration) error {
+	if took < 0 {
+		return fmt.Errorf("%w time: a document cannot have taken %v", ErrInvalid, took)
 	}
 	return nil
 }

@@ -20,15 +20,15 @@ const (
 
 // Costs has the recent costs of documents that a process has seen: their processing times, or
 // the costs passed to Submit. A document's cost is compared with the median of the customers,
-// and each customer has the median of their last three documents. So one customer, whatever
+// and each customer has the median of their latest three documents. So one customer, whatever
 // they send, moves the others' costs by at most one place in the order of the customers. It
 // is safe for concurrent use. The zero Costs is ready to use.
 type Costs struct {
 	mu        sync.Mutex
 	customers map[string]*recent
-	names     []string // of the customers; the oldest are replaced, in turn
+	names     []string // the customers, in a ring: the oldest is replaced next
 	oldest    int
-	medians   []float64 // of the customers, in ascending order
+	medians   []float64 // each customer's, in ascending order
 }
 
 // Relative returns a cost in thousandths of the median, from 1 to MaxCost; 0: the cost or
@@ -53,15 +53,15 @@ func (c *Costs) Add(customer string, cost float64) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of := c.customers[customer]
-	if of == nil {
-		of = c.enter(customer)
+	latest := c.customers[customer]
+	if latest == nil {
+		latest = c.enter(customer)
 	} else {
-		c.leave(of)
+		c.leave(latest)
 	}
-	of.add(cost)
-	at, _ := slices.BinarySearch(c.medians, of.median())
-	c.medians = slices.Insert(c.medians, at, of.median())
+	latest.add(cost)
+	at, _ := slices.BinarySearch(c.medians, latest.median())
+	c.medians = slices.Insert(c.medians, at, latest.median())
 }
 
 // enter makes room for a customer. The caller holds mu.
@@ -77,18 +77,18 @@ func (c *Costs) enter(customer string) *recent {
 		c.names[c.oldest] = customer
 		c.oldest = (c.oldest + 1) % mostCustomers
 	}
-	of := new(recent)
-	c.customers[customer] = of
-	return of
+	latest := new(recent)
+	c.customers[customer] = latest
+	return latest
 }
 
 // leave takes a customer's median out. The caller holds mu.
-func (c *Costs) leave(of *recent) {
-	at, _ := slices.BinarySearch(c.medians, of.median())
+func (c *Costs) leave(latest *recent) {
+	at, _ := slices.BinarySearch(c.medians, latest.median())
 	c.medians = slices.Delete(c.medians, at, at+1)
 }
 
-// recent is what a customer's last documents cost.
+// recent is what a customer's latest documents cost.
 type recent struct {
 	costs [3]float64
 	next  int

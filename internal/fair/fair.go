@@ -83,10 +83,10 @@ func begin(turn, turns int) int64 {
 	return int64(math.Ceil(math.Exp2(float64(12*turn) / float64(turns))))
 }
 
-// Turn returns the turn of a document, 0 if it is before the first one; beyond is how many
-// of its customer's are pending beyond the last load, this one included.
-func Turn(beyond int64, turns int) int {
-	return sort.Search(turns, func(i int) bool { return begin(i+1, turns) > beyond })
+// Turn returns the turn of a document, 0 if it is before the first one. pendingFlood is how many
+// of its customer's documents are pending beyond the last load, this one included.
+func Turn(pendingFlood int64, turns int) int {
+	return sort.Search(turns, func(i int) bool { return begin(i+1, turns) > pendingFlood })
 }
 
 // History is what is known of a customer. The zero History is of a new one.
@@ -142,9 +142,9 @@ func (h History) Average() int64 {
 	return h.Cost
 }
 
-// Done learns from a document that is done; beyond: it was beyond the last load.
-func (h *History) Done(latency time.Duration, beyond bool, cost int64) {
-	if !beyond {
+// Done learns from a document that is done. How long a flood's documents wait does not count.
+func (h *History) Done(latency time.Duration, isFlood bool, cost int64) {
+	if !isFlood {
 		tenths := max(int64((latency.Milliseconds()+50)/100), 1)
 		if h.Latency == 0 {
 			h.Latency = tenths
@@ -160,4 +160,4 @@ func (h *History) Done(latency time.Duration, beyond bool, cost int64) {
 }
 
 // average moves an average by a tenth of the way.
-func average(of, next int64) int64 { return max((9*of+next+5)/10, 1) }
+func average(before, next int64) int64 { return max((9*before+next+5)/10, 1) }

@@ -8,11 +8,14 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority/internal/keys"
 )
 
 // result is what became of one try of a call.
 type result struct {
 	answered bool // there is a reply, and nothing below
+	reply    Reply
 	Failure
 	again    bool // another try may do better, and cannot do harm
 	noScript bool // not run: the node does not know the script; to be loaded
@@ -69,13 +72,23 @@ var (
 	}
 	refused = []string{
 		"NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ",
-		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents", "ERR the cost", "ERR the change",
-		"CORRUPT ", "NEWER ", "TOOMANY ",
+		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents", "ERR the cost",
 	}
 	// Redis before 7.0 puts other words before a refusal within a script.
 	refusedForAMomentWithin = []string{"-READONLY ", "READONLY You can't write"}
 	refusedWithin           = []string{"-OOM ", "OOM command not allowed", "-MISCONF ", "-NOREPLICAS "}
 )
+
+// What our scripts answer if a key holds something else.
+var corrupt = []string{corruptCount, corruptPending, "CORRUPT "}
+
+const corruptCount, corruptPending = "CORRUPTCOUNT ", "CORRUPTPENDING "
+
+// isNamed reports whether a script's answer names the kind of a key.
+func isNamed(err error, key string) bool {
+	return strings.HasPrefix(err.Error(), corruptCount) && strings.HasSuffix(key, ":"+keys.Count) ||
+		strings.HasPrefix(err.Error(), corruptPending) && strings.HasSuffix(key, ":"+keys.Pending)
+}
 
 func classifyReply(call *Call, err error, reply string, sent bool) result {
 	begins := func(prefix string) bool { return strings.HasPrefix(reply, prefix) }
@@ -83,10 +96,10 @@ func classifyReply(call *Call, err error, reply string, sent bool) result {
 	switch {
 	case begins("NOSCRIPT "):
 		return result{Failure: Failure{NotCounted, err}, noScript: true}
-	case begins("CORRUPTCOUNT "):
-		return result{Failure: Failure{CorruptCount, err}}
-	case begins("CORRUPTPENDING "):
-		return result{Failure: Failure{CorruptPending, err}}
+	case slices.ContainsFunc(corrupt, begins):
+		return result{Failure: Failure{Corrupt, err}}
+	case begins("NEWER "):
+		return result{Failure: Failure{Newer, err}}
 	case slices.ContainsFunc(refusedForAMoment, begins), slices.ContainsFunc(refusedForAMomentWithin, holds):
 		return result{Failure: Failure{NotCounted, err}, again: true}
 	case slices.ContainsFunc(refused, begins), slices.ContainsFunc(refusedWithin, holds):

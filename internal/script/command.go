@@ -12,35 +12,41 @@ import (
 // command is an EVALSHA, or an EVAL, that go-redis does not send twice, and that knows
 // whether it was sent at all.
 type command struct {
-	redis.IntSliceCmd
-	argv [8]any // what most commands need
-	body body
+	redis.Cmder // integers or values
+
+	integers redis.IntSliceCmd
+	values   *redis.SliceCmd
+	argv     [8]any // what most commands need
+	body     body
 }
 
 func (c *command) prepare(ctx context.Context, call *Call, withText bool) {
 	c.body.bytes, c.body.nothing = call.Script.digest, noDigest
-	c.argv = [8]any{"evalsha", &c.body, 1, call.Key}
+	c.argv = [8]any{"evalsha", &c.body, 1 + len(call.OtherKeys), call.Key}
 	if withText {
 		c.argv[0], c.body.bytes, c.body.nothing = "eval", call.Script.text, noText
 	}
 	args := c.argv[:4]
-	for _, key := range call.Others {
-		if key != "" {
-			args = append(args, key)
-		}
+	for _, key := range call.OtherKeys {
+		args = append(args, key)
 	}
-	c.argv[2] = len(args) - 3
-	for _, number := range call.Numbers {
-		args = append(args, number)
+	args = append(args, call.Args...)
+	if call.Integers > 0 {
+		c.integers = *redis.NewIntSliceCmd(ctx, args...)
+		c.Cmder = &c.integers
+	} else {
+		c.values = redis.NewSliceCmd(ctx, args...)
+		c.Cmder = c.values
 	}
-	for i, id := range call.IDs {
-		args = append(args, id)
-		if call.Costs != nil {
-			args = append(args, call.Costs[i])
-		}
-	}
-	c.IntSliceCmd = *redis.NewIntSliceCmd(ctx, args...)
 	c.SetFirstKeyPos(3)
+}
+
+// reply returns what the script replied.
+func (c *command) reply() Reply {
+	if c.values != nil {
+		return Reply{Values: c.values.Val()}
+	}
+	return Reply{Integers: c.integers.Val()}
 }
 
 // NoRetry keeps go-redis from sending the command again after a lost answer.
@@ -60,11 +66,11 @@ func (c *command) result(call *Call, late *overdue, client habits) result {
 		return lost(call, late.unanswered)
 	}
 	err := c.Err()
-	if err == nil && len(c.Val()) < call.Script.integers+call.Script.perID*len(call.IDs) {
+	if err == nil && len(c.integers.Val()) < call.Integers {
 		err = errOddReply
 	}
 	if err == nil {
-		return result{answered: true}
+		return result{answered: true, reply: c.reply()}
 	}
 	asked := c.body.cancel()
 	if asked > 1 && !client.resends { // A hook sent it again: the error is the last try's only.
@@ -73,10 +79,10 @@ func (c *command) result(call *Call, late *overdue, client habits) result {
 	return classify(call, err, asked > 0 && !(asked == 1 && client.sizes && neverQueued(err)))
 }
 
-// habits are for what other reasons a client asks for a command's bytes.
+// habits are the reasons, besides sending it, for which a client asks for a command's bytes.
 type habits struct {
-	resends bool // to send it again: it follows redirects
-	sizes   bool // to know its size, once before it queues it
+	resends bool // it follows redirects, and then sends the command again
+	sizes   bool // it wants to know the size, once, before it queues the command
 }
 
 func habitsOf(client Client) habits {
@@ -135,11 +141,11 @@ func (b *body) cancel() int {
 // load is a SCRIPT LOAD on the node of a key.
 type load struct {
 	redis.StringCmd
-	call *Call
+	key string
 }
 
 func newLoad(ctx context.Context, call *Call) *load {
-	l := &load{*redis.NewStringCmd(ctx, "script", "load", text{call}), call}
+	l := &load{*redis.NewStringCmd(ctx, "script", "load", text{call}), call.Key}
 	l.SetFirstKeyPos(2)
 	return l
 }

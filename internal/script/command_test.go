@@ -8,12 +8,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var next = New("return {1, 0}", 2, 0)
+var next = New("return {1, 0}")
 
 // What a hook, a cluster client or an AutoPipeliner looks at is not sent.
 func TestCommand_LookedAt(t *testing.T) {
 	cmd := new(command)
-	cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, false)
+	cmd.prepare(t.Context(), &Call{Script: next, Key: "k", Integers: 2}, false)
 	_, _, _ = cmd.Args(), cmd.String(), cmd.Name()
 	if asked := cmd.body.cancel(); asked != 0 {
 		t.Errorf("it counts as sent %d times", asked)
@@ -26,7 +26,7 @@ func TestCommand_GivenUp(t *testing.T) {
 	s := &server{}
 	for _, withText := range []bool{false, true} {
 		cmd := new(command)
-		cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, withText)
+		cmd.prepare(t.Context(), &Call{Script: next, Key: "k", Integers: 2}, withText)
 		if asked := cmd.body.cancel(); asked != 0 {
 			t.Fatalf("it was sent %d times", asked)
 		}
@@ -52,7 +52,7 @@ func TestCommand_SentAgain(t *testing.T) {
 			_ = s.loses(cmd)
 			return second(s)(cmd)
 		}}
-		_, failure := runner.Run(begin(t, -1), &Call{Script: next, Key: "k"})
+		_, failure := runner.Run(begin(t, -1), &Call{Script: next, Key: "k", Integers: 2})
 		if failure == nil || failure.Outcome != Unknown {
 			t.Errorf("%s: %+v", name, failure)
 		}
@@ -74,7 +74,7 @@ func TestCommand_SizedByAutoPipeliner(t *testing.T) {
 		{struct{ Client }{}, Unknown},
 	} {
 		s, cmd := &server{}, new(command)
-		call := &Call{Script: next, Key: "k"}
+		call := &Call{Script: next, Key: "k", Integers: 2}
 		cmd.prepare(t.Context(), call, false)
 		s.written(cmd)
 		cmd.SetErr(errRefused)
@@ -99,7 +99,7 @@ func TestCommand_OddReply(t *testing.T) {
 	runner := NewRunner(s.client(t))
 	for _, integers := range [][]int64{{}, {1}, {1, 0, 1}} {
 		s.answers = []answer{s.replies(integers...)}
-		_, failure := runner.Run(begin(t, -1), &Call{Script: New("x", 1, 3), Key: "k", IDs: []string{"a"}})
+		_, failure := runner.Run(begin(t, -1), &Call{Script: New("x"), Key: "k", Integers: 4})
 		if failure == nil || failure.Outcome != Unknown {
 			t.Errorf("%v: %+v", integers, failure)
 		}

@@ -9,13 +9,16 @@ import (
 type Deadline struct {
 	caller  context.Context
 	end     time.Time       // zero: there is none
-	context context.Context // of the tries
+	context context.Context // ends when it is too late for another try
 	cancel  context.CancelFunc
 }
 
+// LongestShare is the most of its time that a call keeps for finding out why there was no
+// connection.
+const LongestShare = 25 * time.Millisecond
+
 // Begin begins a call that has until ctx's deadline, and at most timeout unless
-// that is negative. Its tries end a tenth of the time earlier, at most 25 ms: what is
-// left is for finding out why there was no connection.
+// that is negative. Its tries end a tenth of the time earlier, at most LongestShare.
 func Begin(ctx context.Context, timeout time.Duration) Deadline {
 	end, bounded := ctx.Deadline()
 	if timeout >= 0 {
@@ -26,7 +29,7 @@ func Begin(ctx context.Context, timeout time.Duration) Deadline {
 	if !bounded {
 		return Deadline{caller: ctx, context: ctx, cancel: func() {}}
 	}
-	share := min(max(time.Until(end), 0)/10, 25*time.Millisecond)
+	share := min(max(time.Until(end), 0)/10, LongestShare)
 	// As this is before the caller's own deadline it ends by its own timer, even where
 	// the caller's context never says that it has ended.
 	tries, cancel := context.WithDeadline(ctx, end.Add(-share))

@@ -2,34 +2,13 @@ package script
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority/internal/testing/bubble"
-	"github.com/docpriority/priority/internal/testing/redistest"
 )
-
-// A node's customers are its slots', so slots must be those of Redis.
-func TestSlot(t *testing.T) {
-	if got := slot("p:{123456789}:count"); got != 12739 { // the check value of CRC-16/XMODEM
-		t.Errorf("slot %d", got)
-	}
-	server := redistest.Start(t, "--cluster-enabled", "yes").Client()
-	for range 200 {
-		customer := make([]byte, 1+rand.IntN(40))
-		for i := range customer {
-			customer[i] = byte(rand.IntN(256))
-		}
-		key := "priority:{" + strings.ReplaceAll(string(customer), "}", "%7D") + "}:count"
-		if got, want := slot(key), server.ClusterKeySlot(t.Context(), key).Val(); int64(got) != want {
-			t.Fatalf("%q: slot %d, and Redis says %d", key, got, want)
-		}
-	}
-}
 
 // hanging is a server that hangs for a minute for some keys, and a Runner on it.
 func hanging(t *testing.T, hangs func(key string) bool) *Runner {
@@ -39,7 +18,7 @@ func hanging(t *testing.T, hangs func(key string) bool) *Runner {
 		if hangs(cmd.Args()[3].(string)) {
 			time.Sleep(time.Minute)
 		}
-		cmd.SetVal([]int64{1, 0})
+		cmd.integers.SetVal([]int64{1, 0})
 		return nil
 	}}
 	return NewRunner(s.client(t))
@@ -58,7 +37,7 @@ func TestLimit(t *testing.T) {
 			clear(outcomes)
 			for i := range callers {
 				all.Go(func() {
-					failure := run(begin(t, timeout), Call{Script: next, Key: fmt.Sprintf("p:{%d}:count", i)})
+					failure := run(begin(t, timeout), Call{Script: next, Key: fmt.Sprintf("p:{%d}:count", i), Integers: 2})
 					mu.Lock()
 					defer mu.Unlock()
 					if failure == nil {
@@ -96,38 +75,5 @@ func TestLimit(t *testing.T) {
 				t.Errorf("with patience: %v", outcomes)
 			}
 		}
-	})
-}
-
-// A node that hangs, or a customer who floods, takes the places of its range. Calls in others
-// are answered at once.
-func TestLimit_OtherRanges(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		rangeOf := func(key string) int { return slot(key) / (slots / 64) }
-		runner := hanging(t, func(key string) bool { return rangeOf(key) == 3 })
-		var all sync.WaitGroup
-		others := 0
-		for i := range 4000 {
-			if key := fmt.Sprintf("p:{%d}:count", i); rangeOf(key) == 3 {
-				for range 100 {
-					all.Go(func() { _, _ = runner.Run(begin(t, time.Second), &Call{Script: next, Key: key}) })
-				}
-			}
-		}
-		synctest.Wait()
-		begun := time.Now()
-		for i := range 4000 {
-			if key := fmt.Sprintf("p:{%d}:count", i); rangeOf(key) != 3 {
-				others++
-				if _, failure := runner.Run(begin(t, time.Second), &Call{Script: next, Key: key}); failure != nil || time.Since(begun) > 0 {
-					t.Fatalf("%s: %+v after %v", key, failure, time.Since(begun))
-				}
-			}
-		}
-		all.Wait()
-		if others < 3000 {
-			t.Errorf("only %d others", others)
-		}
-		time.Sleep(time.Hour)
 	})
 }

@@ -115,10 +115,13 @@ func TestProbe_Late(t *testing.T) {
 
 // A message begins with the cause, and time that ran out comes after it.
 func TestRun_CauseFirst(t *testing.T) {
-	client := dialing(t, func(context.Context, string, string) (net.Conn, error) { return nil, errRefused })
-	_, failure := NewRunner(client).Run(begin(t, 200*time.Millisecond), &Call{Script: next, Key: "k"})
-	if failure == nil || failure.Outcome != NotCounted || !errors.Is(failure.Err, context.DeadlineExceeded) ||
-		!strings.HasPrefix(failure.Err.Error(), errRefused.Error()) {
-		t.Errorf("%+v", failure)
-	}
+	bubble.Test(t, func(t *testing.T) {
+		client := dialing(t, func(context.Context, string, string) (net.Conn, error) { return nil, errRefused })
+		_, failure := NewRunner(client).Run(begin(t, 200*time.Millisecond), &Call{Script: next, Key: "k", Integers: 2})
+		if failure == nil || failure.Outcome != NotCounted || !errors.Is(failure.Err, context.DeadlineExceeded) ||
+			!strings.HasPrefix(failure.Err.Error(), errRefused.Error()) {
+			t.Errorf("%+v", failure)
+		}
+		time.Sleep(time.Hour) // until every attempt has ended
+	})
 }

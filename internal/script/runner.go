@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,24 +52,24 @@ func NewRunner(client Client) *Runner {
 }
 
 // Run runs one script and returns its reply.
-func (r *Runner) Run(d *Deadline, call *Call) ([]int64, *Failure) {
-	semaphore := r.limitOf(d, call.Key).calls.of(call.Key)
+func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
+	limit := r.limitOf(d, call.Key)
 	cmd := new(command)
 	cmd.prepare(d.context, call, false)
-	late := r.do(d, semaphore, cmd)
+	late := r.do(d, limit.calls, cmd)
 	first := cmd.result(call, late, r.habits)
 	if first.answered {
 		r.noteAnswer()
-		return cmd.Val(), nil
+		return cmd.reply(), nil
 	}
-	g := &group{
-		semaphore: semaphore, calls: []Call{*call}, which: []int{0},
-		replies: make([][]int64, 1), failures: make([]*Failure, 1),
-	}
+	again := *call // so that a call that works needs not outlive this one
+	again.OtherKeys, again.Args = slices.Clone(call.OtherKeys), slices.Clone(call.Args)
+	a := attempt{call: &again}
+	g := &group{places: limit.calls, left: []*attempt{&a}}
 	if r.settle(d, g, 1, []result{first}) {
 		r.run(d, g, 2)
 	}
-	return g.replies[0], g.failures[0]
+	return a.reply, a.failure
 }
 
 // RunEach runs one script for each of at most MaxPipeline calls, in one round trip
@@ -76,18 +77,18 @@ func (r *Runner) Run(d *Deadline, call *Call) ([]int64, *Failure) {
 // then change their order. Where the client tells nodes apart they are asked at the
 // same time, and a node that hangs delays its own calls only. It returns a reply or
 // a failure for each.
-func (r *Runner) RunEach(d *Deadline, calls []Call) ([][]int64, []*Failure) {
-	replies, failures := make([][]int64, len(calls)), make([]*Failure, len(calls))
-	of := make(map[*limit]*group) // by the node that the keys live on
+func (r *Runner) RunEach(d *Deadline, calls []Call) ([]Reply, []*Failure) {
+	attempts, byNode := make([]attempt, len(calls)), make(map[*limit]*group)
 	var groups []*group
 	for i := range calls {
+		attempts[i].call = &calls[i]
 		limit := r.limitOf(d, calls[i].Key)
-		g := of[limit]
+		g := byNode[limit]
 		if g == nil {
-			g = &group{semaphore: limit.pipelines.of(calls[i].Key), calls: calls, replies: replies, failures: failures}
-			of[limit], groups = g, append(groups, g)
+			g = &group{places: limit.pipelines}
+			byNode[limit], groups = g, append(groups, g)
 		}
-		g.which = append(g.which, i)
+		g.left = append(g.left, &attempts[i])
 	}
 	var running sync.WaitGroup
 	for i := 1; i < len(groups); i++ {
@@ -97,6 +98,10 @@ func (r *Runner) RunEach(d *Deadline, calls []Call) ([][]int64, []*Failure) {
 		r.run(d, groups[0], 1)
 	}
 	running.Wait()
+	replies, failures := make([]Reply, len(calls)), make([]*Failure, len(calls))
+	for i := range attempts {
+		replies[i], failures[i] = attempts[i].reply, attempts[i].failure
+	}
 	return replies, failures
 }
 
@@ -117,76 +122,88 @@ func (r *Runner) noteAnswer() {
 	}
 }
 
-// group is calls that are sent together, and what is known of them.
+// group is calls that are sent together.
 type group struct {
-	semaphore semaphore
-	calls     []Call
-	which     []int // of calls, in their order, wait for a reply
-	replies   [][]int64
-	failures  []*Failure
-	missing   map[*Script]bool // some node does not know it
-	astray    map[int]bool     // not run where the key was looked for: its slot moves
-	before    map[int]Failure  // how the last try ended; Unknown if any did
+	places  chan struct{}
+	left    []*attempt       // that have neither a reply nor a failure yet
+	missing map[*Script]bool // some node does not know it
+}
+
+// attempt is one call and what is known of it.
+type attempt struct {
+	call     *Call
+	before   Failure // how the try before this one ended; Unknown if any before it did
+	withText bool    // it was not run where its key was looked for, because its slot moves
+
+	reply   Reply
+	failure *Failure
 }
 
 // run sends the calls of a group until each has its reply or its failure.
 func (r *Runner) run(d *Deadline, g *group, try int) {
 	for ; ; try++ {
 		pipe := newPipeline(d.context, g)
-		late := r.do(d, g.semaphore, pipe)
+		late := r.do(d, g.places, pipe)
 		if !r.settle(d, g, try, pipe.results(g, late, r.habits)) {
 			return
 		}
 	}
 }
 
-// settle sorts a group's calls by the results of a try: they have a reply, or are tried
-// again, or have failed. It pauses before a further try, and returns false if there is none.
+// settle gives each call its reply or its failure by the result of a try, except those that
+// another try may help, for which it waits. It returns false if there are none.
 func (r *Runner) settle(d *Deadline, g *group, try int, results []result) bool {
-	if g.before == nil {
-		g.missing, g.astray, g.before = make(map[*Script]bool), make(map[int]bool), make(map[int]Failure)
-	}
-	again, wait, reload := false, false, false
-	for at, i := range g.which {
-		result := &results[at]
-		switch {
-		case result.answered:
+	again := r.awaitNext(d, try, results)
+	attempts := g.left
+	g.left = nil
+	var last Failure    // before it was explained
+	var shared *Failure // Calls that failed alike share a failure: there may be many.
+	for i, a := range attempts {
+		result := &results[i]
+		if result.answered {
 			r.noteAnswer()
+			a.reply = result.reply
 			continue
-		case result.noScript:
-			g.missing[g.calls[i].Script], g.astray[i] = true, result.astray
-		case !isReply(result.Err):
-			reload = true
 		}
-		if g.before[i].Outcome == Unknown {
+		if a.before.Outcome == Unknown {
 			result.Outcome = Unknown
 		}
+		if again && (result.again || result.noScript) {
+			g.note(a, result)
+			g.left = append(g.left, a)
+			continue
+		}
+		if shared == nil || last.Outcome != result.Outcome || last.Err.Error() != result.Err.Error() {
+			last, shared = result.Failure, &Failure{result.Outcome, r.explain(d, result, a.before.Err)}
+		}
+		a.failure = shared
+	}
+	return len(g.left) > 0
+}
+
+// note records what the next try of a call has to know.
+func (g *group) note(a *attempt, result *result) {
+	a.before = result.Failure
+	if result.noScript {
+		if g.missing == nil {
+			g.missing = make(map[*Script]bool)
+		}
+		g.missing[a.call.Script], a.withText = true, result.astray
+	}
+}
+
+// awaitNext waits until it is time for another try, and reports whether there is one.
+func (r *Runner) awaitNext(d *Deadline, try int, results []result) bool {
+	again, wait := false, false
+	for i := range results {
+		result := &results[i]
 		again = again || result.again || result.noScript
 		wait = wait || result.again
 	}
-	if reload {
+	if slices.ContainsFunc(results, func(result result) bool { return !result.answered && !isReply(result.Err) }) {
 		r.reload()
 	}
-	again = again && d.Err() == nil && (!wait || r.pause(d, try))
-
-	var left []int
-	var last result
-	var shared *Failure // Calls that failed alike share a failure: there may be many.
-	for at, i := range g.which {
-		switch result := results[at]; {
-		case result.answered:
-		case again && (result.again || result.noScript):
-			g.before[i] = result.Failure
-			left = append(left, i)
-		default:
-			if shared == nil || last.Outcome != result.Outcome || last.Err.Error() != result.Err.Error() {
-				last, shared = result, &Failure{result.Outcome, r.explain(d, &result, g.before[i].Err)}
-			}
-			g.failures[i] = shared
-		}
-	}
-	g.which = left
-	return len(left) > 0
+	return again && d.Err() == nil && (!wait || r.pause(d, try))
 }
 
 // isReply reports whether an error is Redis's own.
@@ -197,20 +214,17 @@ func isReply(err error) bool {
 
 // pipeline is the commands of a group, and before them the scripts that a node may not know.
 type pipeline struct {
-	loads    []*load
+	loads    map[*Script]*load
 	commands []command
 }
 
 func newPipeline(ctx context.Context, g *group) *pipeline {
-	p := &pipeline{commands: make([]command, len(g.which))}
-	loads := make(map[*Script]bool)
-	for at, i := range g.which {
-		call := &g.calls[i]
-		if (call.Ordered || g.missing[call.Script]) && !loads[call.Script] {
-			loads[call.Script] = true
-			p.loads = append(p.loads, newLoad(ctx, call))
+	p := &pipeline{commands: make([]command, len(g.left)), loads: make(map[*Script]*load)}
+	for i, a := range g.left {
+		if script := a.call.Script; (a.call.Ordered || g.missing[script]) && p.loads[script] == nil {
+			p.loads[script] = newLoad(ctx, a.call)
 		}
-		p.commands[at].prepare(ctx, call, g.astray[i])
+		p.commands[i].prepare(ctx, a.call, a.withText)
 	}
 	return p
 }
@@ -226,24 +240,19 @@ func (p *pipeline) send(ctx context.Context, client Client) {
 	_, _ = pipe.Exec(ctx)
 }
 
-// results returns what became of each command of a group, and keeps the replies.
+// results returns what became of each command of a group.
 func (p *pipeline) results(g *group, late *overdue, client habits) []result {
 	results := make([]result, len(p.commands))
-	for at, i := range g.which {
-		result := p.commands[at].result(&g.calls[i], late, client)
-		if result.answered {
-			g.replies[i] = p.commands[at].Val()
-		}
-		for _, load := range p.loads {
-			switch call := &g.calls[i]; {
-			case !result.noScript || load.call.Script != call.Script:
-			case load.Err() != nil:
+	for i, a := range g.left {
+		result := p.commands[i].result(a.call, late, client)
+		if load := p.loads[a.call.Script]; result.noScript && load != nil {
+			if load.Err() != nil {
 				result = classify(&Call{ReadOnly: true}, load.Err(), true)
-			case load.call.Key == call.Key: // else this is another node, which learns it in the next try
+			} else if load.key == a.call.Key { // else this is another node, which learns it in the next try
 				result.again, result.astray = true, true
 			}
 		}
-		results[at] = result
+		results[i] = result
 	}
 	return results
 }
@@ -256,7 +265,7 @@ type job interface {
 // do sends a job and waits until it is answered. If the time is over first, it says
 // so, and what the job holds must not be read: the job goes on by itself, for as
 // long as the client's own timeouts let it.
-func (r *Runner) do(d *Deadline, semaphore semaphore, job job) *overdue {
+func (r *Runner) do(d *Deadline, places chan struct{}, job job) *overdue {
 	ctx := d.context
 	if d.endless() {
 		job.send(ctx, r.client)
@@ -266,13 +275,13 @@ func (r *Runner) do(d *Deadline, semaphore semaphore, job job) *overdue {
 		return newOverdue(err)
 	}
 	select {
-	case semaphore <- struct{}{}:
+	case places <- struct{}{}:
 	case <-ctx.Done():
 		return newOverdue(fmt.Errorf("%w (too many concurrent calls)", d.Err()))
 	}
 	done := make(chan struct{})
 	go func() {
-		defer func() { <-semaphore }()
+		defer func() { <-places }()
 		job.send(ctx, r.client)
 		close(done)
 	}()

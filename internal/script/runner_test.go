@@ -34,7 +34,7 @@ func TestRun_LostAnswer(t *testing.T) {
 	}
 	readVectors(t, "lost.json", &file)
 	for _, c := range file.Cases {
-		call := Call{Script: next, Key: "k", Repeatable: c.Do == "submit" || c.Do == "done", ReadOnly: c.Do == "peek"}
+		call := Call{Script: next, Key: "k", Integers: 2, Repeatable: c.Do == "submit" || c.Do == "done", ReadOnly: c.Do == "peek"}
 		for name, run := range runs {
 			bubble.Test(t, func(t *testing.T) {
 				s := &server{}
@@ -79,7 +79,7 @@ func TestRun_UnknownStays(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			s := &server{}
 			s.answers = []answer{s.loses, s.unreachable}
-			failure := run(NewRunner(s.client(t)), begin(t, time.Second), Call{Script: next, Key: "k", Repeatable: true})
+			failure := run(NewRunner(s.client(t)), begin(t, time.Second), Call{Script: next, Key: "k", Integers: 2, Repeatable: true})
 			if failure == nil || failure.Outcome != Unknown {
 				t.Errorf("%s: %+v", name, failure)
 			}
@@ -114,11 +114,11 @@ func TestRun_RefusedForAMoment(t *testing.T) {
 			s := &server{}
 			runner := NewRunner(s.client(t))
 			s.answers = test.answers(s)
-			if _, failure := runner.Run(begin(t, timeout), &Call{Script: next, Key: "k"}); failure != nil || !slices.Equal(s.read, test.want) {
+			if _, failure := runner.Run(begin(t, timeout), &Call{Script: next, Key: "k", Integers: 2}); failure != nil || !slices.Equal(s.read, test.want) {
 				t.Errorf("%s: sent %q, %+v", test.name, s.read, failure)
 			}
 			s.read, s.answers = nil, test.answers(s)
-			_, failures := runner.RunEach(begin(t, timeout), []Call{{Script: next, Key: "k"}})
+			_, failures := runner.RunEach(begin(t, timeout), []Call{{Script: next, Key: "k", Integers: 2}})
 			if failures[0] != nil || !slices.Equal(s.read, test.want) {
 				t.Errorf("%s, in a pipeline: sent %q, %+v", test.name, s.read, failures[0])
 			}
@@ -132,13 +132,13 @@ func TestRun_RefusedForAMoment(t *testing.T) {
 			s := &server{}
 			s.answers = []answer{always(s)}
 			runner := NewRunner(s.client(t))
-			_, failure := runner.Run(begin(t, -1), &Call{Script: next, Key: "k"})
+			_, failure := runner.Run(begin(t, -1), &Call{Script: next, Key: "k", Integers: 2})
 			s.read = slices.DeleteFunc(s.read, func(line string) bool { return line == text })
 			if failure == nil || failure.Outcome != NotCounted || len(s.read) != maxTries {
 				t.Errorf("%s, without a deadline: sent %d times, %+v", name, len(s.read), failure)
 			}
 			begun := time.Now()
-			_, failure = runner.Run(begin(t, time.Second), &Call{Script: next, Key: "k"})
+			_, failure = runner.Run(begin(t, time.Second), &Call{Script: next, Key: "k", Integers: 2})
 			if failure == nil || failure.Outcome != NotCounted || time.Since(begun) > time.Second {
 				t.Errorf("%s, within a second: %+v after %v", name, failure, time.Since(begun))
 			}
@@ -152,7 +152,7 @@ func TestRunEach_SentAgain(t *testing.T) {
 	const n = 200
 	calls := make([]Call, n)
 	for i := range calls {
-		calls[i] = Call{Script: next, Key: fmt.Sprintf("p:{%d}:count", i)}
+		calls[i] = Call{Script: next, Key: fmt.Sprintf("p:{%d}:count", i), Integers: 2}
 	}
 	s := &server{}
 	for i := range n {
@@ -177,9 +177,9 @@ func TestRunEach_SentAgain(t *testing.T) {
 		case 1:
 			ok = failures[i] != nil && failures[i].Outcome == NotCounted
 		case 2:
-			ok = failures[i] == nil && slices.Equal(replies[i], []int64{1, -7})
+			ok = failures[i] == nil && slices.Equal(replies[i].Integers, []int64{1, -7})
 		case 3:
-			ok = failures[i] == nil && slices.Equal(replies[i], []int64{1, int64(i)})
+			ok = failures[i] == nil && slices.Equal(replies[i].Integers, []int64{1, int64(i)})
 		}
 		if !ok {
 			t.Errorf("call %d: %v, %+v", i, replies[i], failures[i])
@@ -205,8 +205,8 @@ func forgetful() *server {
 	s.answers = []answer{func(cmd *command) error {
 		s.written(cmd)
 		for _, line := range s.read {
-			if text, ok := strings.CutPrefix(line, "script load "); ok && s.refused == nil && bytes.Equal(New(text, 0, 0).digest, cmd.body.bytes) {
-				cmd.SetVal([]int64{1, 0})
+			if text, ok := strings.CutPrefix(line, "script load "); ok && s.refused == nil && bytes.Equal(New(text).digest, cmd.body.bytes) {
+				cmd.integers.SetVal([]int64{1, 0})
 				return nil
 			}
 		}
@@ -217,10 +217,10 @@ func forgetful() *server {
 
 // A node that does not know some scripts gets the text of each once.
 func TestRunEach_UnknownScripts(t *testing.T) {
-	other := New("return {2, 0}", 2, 0)
+	other := New("return {2, 0}")
 	calls := make([]Call, 1000)
 	for i := range calls {
-		calls[i] = Call{Script: []*Script{next, other}[i%2], Key: fmt.Sprintf("p:{%d}:count", i)}
+		calls[i] = Call{Script: []*Script{next, other}[i%2], Key: fmt.Sprintf("p:{%d}:count", i), Integers: 2}
 	}
 	s := forgetful()
 	_, failures := NewRunner(s.client(t)).RunEach(begin(t, time.Minute), calls)
@@ -240,7 +240,7 @@ func TestRunEach_Ordered(t *testing.T) {
 	s := forgetful()
 	calls := make([]Call, 100)
 	for i := range calls {
-		calls[i] = Call{Script: next, Key: "k", Ordered: true}
+		calls[i] = Call{Script: next, Key: "k", Integers: 2, Ordered: true}
 	}
 	_, failures := NewRunner(s.client(t)).RunEach(begin(t, time.Minute), calls)
 	if failures[0] != nil || len(s.read) != len(calls)+1 || s.read[0] != "script load "+next.Text {
@@ -252,7 +252,7 @@ func TestRunEach_Ordered(t *testing.T) {
 func TestRun_LoadRefused(t *testing.T) {
 	s := forgetful()
 	s.refused = reply("NOPERM this user has no permissions to run the 'script|load' command")
-	_, failure := NewRunner(s.client(t)).Run(begin(t, time.Minute), &Call{Script: next, Key: "k"})
+	_, failure := NewRunner(s.client(t)).Run(begin(t, time.Minute), &Call{Script: next, Key: "k", Integers: 2})
 	if failure == nil || failure.Outcome != NotCounted || !errors.Is(failure.Err, s.refused) {
 		t.Errorf("%+v", failure)
 	}
@@ -269,9 +269,9 @@ func TestRun_LoadedWhereTheKeyIs(t *testing.T) {
 	for name, client := range map[string]Client{
 		"Client": node, "ClusterClient": cluster.Client(), "AutoPipeliner": autoPipeliner(cluster.Client()),
 	} {
-		script := New("return {1, 0} -- "+name, 2, 0)
+		script := New("return {1, 0} -- " + name)
 		for i := range 2 {
-			call := Call{Script: script, Key: key}
+			call := Call{Script: script, Key: key, Integers: 2}
 			_, failure := NewRunner(client).Run(begin(t, 10*time.Second), &call)
 			_, failures := NewRunner(client).RunEach(begin(t, 10*time.Second), []Call{call, call})
 			if failure != nil || failures[0] != nil || failures[1] != nil {
@@ -316,7 +316,7 @@ func TestRun_InTime(t *testing.T) {
 			s.answers = []answer{func(cmd *command) error {
 				s.written(cmd)
 				time.Sleep(test.answers)
-				cmd.SetVal([]int64{1, 0})
+				cmd.integers.SetVal([]int64{1, 0})
 				return nil
 			}}
 			runner := NewRunner(s.client(t))
@@ -326,7 +326,7 @@ func TestRun_InTime(t *testing.T) {
 					time.AfterFunc(test.cancel, cancel)
 				}
 				d, begun := Begin(ctx, test.timeout), time.Now()
-				failure := run(runner, &d, Call{Script: next, Key: "k"})
+				failure := run(runner, &d, Call{Script: next, Key: "k", Integers: 2})
 				if got := time.Since(begun); got != test.want || (failure == nil) != (test.outcome < 0) || failure != nil && failure.Outcome != test.outcome {
 					t.Errorf("%s: %+v after %v", test.name, failure, got)
 				}

@@ -7,38 +7,39 @@ import (
 	"encoding/hex"
 )
 
-// Script is a Lua text and what is known of its replies.
+// Script is a Lua text.
 type Script struct {
 	Text string
-
-	integers int // in its reply, at least
-	perID    int // and so many more for each of a call's IDs
 
 	text, digest []byte // as go-redis writes them
 }
 
-// New returns a script whose replies have at least so many integers, and perID
-// more for each of a call's IDs.
-func New(text string, integers, perID int) *Script {
+// New returns a script.
+func New(text string) *Script {
 	sum := sha1.Sum([]byte(text))
-	return &Script{
-		Text: text, integers: integers, perID: perID,
-		text: []byte(text), digest: []byte(hex.EncodeToString(sum[:])),
-	}
+	return &Script{Text: text, text: []byte(text), digest: []byte(hex.EncodeToString(sum[:]))}
 }
 
 // Call is one call of one script.
 type Call struct {
-	Script  *Script
-	Key     string    // KEYS[1]; its braces name the customer, and so the cluster's slot
-	Others  [3]string // KEYS[2] to KEYS[4], of the same customer; empty: none
-	Numbers []int64   // ARGV
-	IDs     []string  // ARGV after the numbers, documents
-	Costs   []int64   // ARGV after each of the IDs; nil: none
+	Script    *Script
+	Key       string   // KEYS[1]; what is in its braces places it in a cluster
+	OtherKeys []string // KEYS[2] and on, with the same in their braces
+	Args      []any    // ARGV: strings, integers or bytes
+
+	// Integers is the least number of integers that the script replies; 0: it replies values of
+	// any kind.
+	Integers int
 
 	Repeatable bool // running it twice is as good as once
 	ReadOnly   bool // writes nothing, so that nothing is unknown when its reply is lost
-	Ordered    bool // of a RunEach, it keeps its place even if a node does not know the script yet
+	Ordered    bool // in a RunEach it keeps its place even if a node does not know the script yet
+}
+
+// Reply is what a script replied: Integers, or Values if the call has no number of integers.
+type Reply struct {
+	Integers []int64
+	Values   []any
 }
 
 // Outcome is what became of a call.
@@ -46,14 +47,25 @@ type Outcome int
 
 // The outcomes of a call without a reply.
 const (
-	NotCounted     Outcome = iota // definitely not run, or it changed nothing
-	Unknown                       // it may have been run
-	CorruptCount                  // the key of the count holds something else
-	CorruptPending                // the key of pending documents does
+	NotCounted Outcome = iota // definitely not run, or it changed nothing
+	Unknown                   // it may have been run
+	Corrupt                   // a key holds something else
+	Newer                     // a later version of the module wrote a key
 )
 
 // Failure is why a call has no reply.
 type Failure struct {
 	Outcome Outcome
 	Err     error
+}
+
+// Key returns the key that a failure is about: the first one, unless Redis's answer names the
+// kind of another.
+func (f *Failure) Key(call *Call) string {
+	for _, key := range call.OtherKeys {
+		if f.Outcome == Corrupt && isNamed(f.Err, key) {
+			return key
+		}
+	}
+	return call.Key
 }

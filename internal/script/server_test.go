@@ -73,7 +73,7 @@ func (s *server) written(cmd redis.Cmder) {
 func (s *server) replies(integers ...int64) answer {
 	return func(cmd *command) error {
 		s.written(cmd)
-		cmd.SetVal(integers)
+		cmd.integers.SetVal(integers)
 		return nil
 	}
 }

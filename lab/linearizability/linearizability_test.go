@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/redistest"
-	"github.com/redis/go-redis/v9"
 )
 
 // TestHistories checks rounds of several stores, each on a client

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/anishathalye/porcupine"
+
 	"github.com/docpriority/priority"
 )
 

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hibiken/asynq"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/queue"
-	"github.com/hibiken/asynq"
 )
 
 // Client enqueues customers' tasks.
@@ -21,17 +22,21 @@ type Client struct {
 }
 
 // NewClient returns a client for the queues name-1 for level 1, name-2 and so on. The
-// caller owns the asynq.Client and closes it.
+// caller owns the asynq.Client and closes it. An error wraps [priority.ErrInvalid].
 func NewClient(client *asynq.Client, store priority.Store, name string) (*Client, error) {
 	switch {
 	case client == nil:
-		return nil, fmt.Errorf("priorityasynq: %w option: the client is nil", priority.ErrInvalid)
+		return nil, invalid("option: the client is nil")
 	case typednil.Is(store):
-		return nil, fmt.Errorf("priorityasynq: %w option: the store is nil", priority.ErrInvalid)
+		return nil, invalid("option: the store is nil")
 	case name == "":
-		return nil, fmt.Errorf("priorityasynq: %w option: the name is empty", priority.ErrInvalid)
+		return nil, invalid("option: the name is empty")
 	}
 	return &Client{client, store, name}, nil
+}
+
+func invalid(what string) error {
+	return fmt.Errorf("priorityasynq: %w %s", priority.ErrInvalid, what)
 }
 
 // Enqueue submits the document and puts the task into the queue of its level. The options
@@ -43,66 +48,68 @@ func NewClient(client *asynq.Client, store priority.Store, name string) (*Client
 // A task of an empty customer goes to asynq unchanged, except that headers left by a
 // customer's task are removed.
 //
-// If asynq returns an error, the document is no longer pending. But if asynq already has a
-// task with your document id (asynq.ErrTaskIDConflict), the document ends with that task.
+// If the store fails, or an argument is invalid, which wraps [priority.ErrInvalid], nothing
+// is enqueued. If asynq returns an error, the document is no longer pending. But if asynq
+// already has a task with your document id (asynq.ErrTaskIDConflict), the document ends with
+// that task.
 func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
 	if customer == "" || task == nil {
-		return c.client.EnqueueContext(ctx, withoutDocument(task), opts...)
+		return c.client.EnqueueContext(ctx, plainTask(task), opts...)
 	}
-	of, taskID, err := read(customer, opts)
+	d, taskID, err := documentFrom(customer, opts)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSubmit, err)
+		return nil, err
 	}
-	isOwn := of.id != ""
-	if !isOwn {
-		of.id = rand.Text()
+	createsID, createsTaskID := d.id == "", taskID == ""
+	if createsID {
+		d.id = rand.Text()
 	}
-	headers, err := of.into(task.Headers())
+	headers, err := d.addTo(task.Headers())
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSubmit, err)
+		return nil, err
 	}
-	decision, err := c.store.Submit(ctx, customer, of.id, of.cost)
+	decision, err := c.store.Submit(ctx, customer, priority.Document{ID: d.id, Cost: d.cost})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSubmit, err)
+		return nil, err
 	}
 	level := queue.Name(c.name, decision.Level, c.store.Last())
 	task = asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers)
 	opts = append(slices.Clone(opts), asynq.Queue(level))
-	isMade := taskID == ""
-	if isMade {
+	if createsTaskID {
 		taskID = rand.Text()
 		opts = append(opts, asynq.TaskID(taskID))
 	}
 	info, err := c.client.EnqueueContext(ctx, task, opts...)
-	isThere := errors.Is(err, asynq.ErrTaskIDConflict)
+	conflicts := errors.Is(err, asynq.ErrTaskIDConflict)
 	switch {
 	case err == nil:
-	case isThere && isMade: // go-redis has resent it, because a reply was lost
+	case conflicts && createsTaskID: // go-redis has sent it twice, because a reply was lost
 		return &asynq.TaskInfo{ID: taskID, Queue: level, Type: task.Type(), Payload: task.Payload(), Headers: headers}, nil
-	case isThere && isOwn:
+	case conflicts && !createsID:
 	default:
-		_ = done(ctx, c.store, of, 0)
+		_ = done(ctx, c.store, d, 0)
 	}
 	return info, err
 }
 
-// read returns the document that the options describe, and the task's id, if they set it.
-func read(customer string, opts []asynq.Option) (of document, taskID string, err error) {
-	of.customer = customer
+// documentFrom returns the document that the options describe, and the task's id, if they
+// set it.
+func documentFrom(customer string, opts []asynq.Option) (d document, taskID string, err error) {
+	d.customer = customer
 	for _, opt := range opts {
 		if opt == nil {
 			continue // as asynq does
 		}
 		switch opt.Type() {
 		case asynq.GroupOpt, asynq.UniqueOpt:
-			return of, "", fmt.Errorf("%w option: %v works within one queue, and each level has its own", priority.ErrInvalid, opt)
+			return d, "", invalid(fmt.Sprintf("option: %v works within one queue, and each level has its own", opt))
 		case asynq.TaskIDOpt:
 			taskID, _ = opt.Value().(string)
 		case documentOpt:
-			of.id, _ = opt.Value().(string)
+			d.id, _ = opt.Value().(string)
 		case costOpt:
-			of.cost, _ = opt.Value().(float64)
+			d.cost, _ = opt.Value().(float64)
 		}
 	}
-	return of, taskID, nil
+	return d, taskID, nil
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/queue"
 	priorityasynq "github.com/docpriority/priority/queue/asynq"
-	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 )
 
 var (
@@ -27,7 +28,7 @@ func HandleConvert(_ context.Context, task *asynq.Task) error {
 	return nil
 }
 
-// Where you enqueue.
+// A producer names the customer of a task.
 func ExampleClient() {
 	asynqClient := asynq.NewClient(redisOpt)
 	client, err := priorityasynq.NewClient(asynqClient, store, "documents")
@@ -44,15 +45,19 @@ func ExampleClient() {
 	fmt.Println(info.Queue)
 }
 
-// Where you work.
+// A worker serves the queues of all levels, and the middleware calls Done.
 func ExampleMiddleware() {
 	server := asynq.NewServer(redisOpt, asynq.Config{
 		Concurrency:    8,
 		Queues:         queue.AsynqQueues("documents", store.Last()),
 		StrictPriority: true, TaskCheckInterval: 50 * time.Millisecond,
 	})
+	middleware, err := priorityasynq.Middleware(store)
+	if err != nil {
+		log.Fatal(err)
+	}
 	mux := asynq.NewServeMux()
-	mux.Use(priorityasynq.Middleware(store))
+	mux.Use(middleware)
 	mux.HandleFunc("convert", HandleConvert)
 
 	if err := server.Run(mux); err != nil {
@@ -60,7 +65,7 @@ func ExampleMiddleware() {
 	}
 }
 
-// In a test: asynq's client and server on miniredis, with a store in memory.
+// A test runs asynq's client and server on miniredis, with a store in memory.
 func Example() {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -82,8 +87,12 @@ func Example() {
 	}
 
 	served := make(chan string)
+	middleware, err := priorityasynq.Middleware(store)
+	if err != nil {
+		log.Fatal(err)
+	}
 	mux := asynq.NewServeMux()
-	mux.Use(priorityasynq.Middleware(store))
+	mux.Use(middleware)
 	mux.HandleFunc("convert", func(_ context.Context, task *asynq.Task) error {
 		served <- string(task.Payload())
 		return nil

@@ -8,9 +8,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/hibiken/asynq"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/typednil"
-	"github.com/hibiken/asynq"
 )
 
 var errPanicked = errors.New("priorityasynq: the handler has panicked")
@@ -22,30 +23,30 @@ var errPanicked = errors.New("priorityasynq: the handler has panicked")
 // It also converts errors and panics to UTF-8, because asynq stores only that: a parser's
 // error may quote the document.
 //
-// A task that no [Client] has enqueued is left alone. Middleware panics if the store is
-// nil.
-func Middleware(store priority.Store) asynq.MiddlewareFunc {
+// A task that no [Client] has enqueued is left alone. An error wraps [priority.ErrInvalid].
+func Middleware(store priority.Store) (asynq.MiddlewareFunc, error) {
 	if typednil.Is(store) {
-		panic("priorityasynq: Middleware needs a store")
+		return nil, invalid("option: the store is nil")
 	}
 	return func(next asynq.Handler) asynq.Handler {
 		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			of, ok := documentOf(task.Headers())
+			d, ok := documentOf(task.Headers())
 			if !ok {
 				return next.ProcessTask(ctx, task)
 			}
-			return process(ctx, store, of, task, next)
+			return process(ctx, store, d, task, next)
 		})
-	}
+	}, nil
 }
 
-func process(ctx context.Context, store priority.Store, of document, task *asynq.Task, next asynq.Handler) (err error) {
+// process calls the next handler, and then Done, also after a panic.
+func process(ctx context.Context, store priority.Store, d document, task *asynq.Task, next asynq.Handler) (err error) {
 	began := time.Now()
 	err = errPanicked
 	defer func() {
 		reason := recover()
 		if isOver(ctx, err) {
-			_ = done(ctx, store, of, time.Since(began))
+			_ = done(ctx, store, d, time.Since(began))
 		}
 		if reason != nil {
 			if text := fmt.Sprint(reason); !utf8.ValidString(text) {
@@ -64,8 +65,8 @@ func isOver(ctx context.Context, err error) bool {
 		return true
 	}
 	retried, _ := asynq.GetRetryCount(ctx)
-	most, _ := asynq.GetMaxRetry(ctx)
-	return retried >= most
+	maxRetry, _ := asynq.GetMaxRetry(ctx)
+	return retried >= maxRetry
 }
 
 // storable returns an error whose text asynq can store.
@@ -73,10 +74,10 @@ func storable(err error) error {
 	if err == nil || utf8.ValidString(err.Error()) {
 		return err
 	}
-	return failure{err}
+	return utf8Error{err}
 }
 
-type failure struct{ error }
+type utf8Error struct{ error }
 
-func (f failure) Error() string { return strings.ToValidUTF8(f.error.Error(), "\uFFFD") }
-func (f failure) Unwrap() error { return f.error }
+func (e utf8Error) Error() string { return strings.ToValidUTF8(e.error.Error(), "\uFFFD") }
+func (e utf8Error) Unwrap() error { return e.error }

@@ -16,17 +16,19 @@
 //		StrictPriority:    true,                  // without it a flood keeps most workers
 //		TaskCheckInterval: 50 * time.Millisecond, // or a first document waits up to 1.5 s
 //	})
+//	middleware, err := priorityasynq.Middleware(store)
+//	…
 //	mux := asynq.NewServeMux()
-//	mux.Use(priorityasynq.Middleware(store))
+//	mux.Use(middleware)
 //
 // A task keeps its type, its payload and its headers; its options go to Enqueue. A worker
 // calls Done when the document has ended: after success, after the last retry, and after
 // [asynq.SkipRetry] and [asynq.RevokeTask]; not before a retry.
 //
 // The store is a *fleet.Member, from fleet.Join, in all processes that enqueue or work. It
-// answers while its Redis is away. With a store that does not, Enqueue fails meanwhile: see
-// [ErrSubmit]. While asynq's Redis is away, Enqueue fails in any case: repeat it with the
-// same [Document].
+// answers while its Redis is away. With a store that does not, Enqueue fails meanwhile.
+// While asynq's Redis is away, Enqueue fails in any case: repeat it with the same
+// [Document].
 //
 // [Client.Settle] calls Done for tasks that end without a worker. asynq's own tools list
 // and retry archived tasks. docs/queues.md has more.
@@ -34,7 +36,6 @@ package priorityasynq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -42,13 +43,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/docpriority/priority"
 	"github.com/hibiken/asynq"
-)
 
-// ErrSubmit: the document got no level, because the store failed or because an argument
-// is invalid. Nothing was enqueued. The error wraps the reason.
-var ErrSubmit = errors.New("priorityasynq: submit")
+	"github.com/docpriority/priority"
+)
 
 const (
 	customerHeader = "docpriority-customer"
@@ -80,68 +78,68 @@ func (o option) String() string         { return fmt.Sprintf("%s(%v)", o.name, o
 func (o option) Type() asynq.OptionType { return o.kind }
 func (o option) Value() any             { return o.value }
 
-// document is the document in a task's headers.
+// document travels in a task's headers.
 type document struct {
 	customer, id string
 	cost         float64
 }
 
-func documentOf(headers map[string]string) (of document, ok bool) {
-	of.customer, of.id = headers[customerHeader], headers[documentHeader]
-	of.cost, _ = strconv.ParseFloat(headers[costHeader], 64)
-	return of, of.customer != ""
+func documentOf(headers map[string]string) (d document, ok bool) {
+	d.customer, d.id = headers[customerHeader], headers[documentHeader]
+	d.cost, _ = strconv.ParseFloat(headers[costHeader], 64)
+	return d, d.customer != ""
 }
 
-// into returns the headers with the document's. It refuses names that are not UTF-8,
+// addTo returns the headers with the document's. It refuses names that are not UTF-8,
 // which asynq cannot carry.
-func (d document) into(headers map[string]string) (map[string]string, error) {
+func (d document) addTo(headers map[string]string) (map[string]string, error) {
 	if !utf8.ValidString(d.customer) {
-		return nil, fmt.Errorf("%w customer: %q is not UTF-8", priority.ErrInvalid, d.customer)
+		return nil, invalid(fmt.Sprintf("customer: %q is not UTF-8", d.customer))
 	}
 	if !utf8.ValidString(d.id) {
-		return nil, fmt.Errorf("%w document: %q is not UTF-8", priority.ErrInvalid, d.id)
+		return nil, invalid(fmt.Sprintf("document: %q is not UTF-8", d.id))
 	}
-	all := without(headers)
-	all[customerHeader], all[documentHeader] = d.customer, d.id
+	added := plainHeaders(headers)
+	added[customerHeader], added[documentHeader] = d.customer, d.id
 	if d.cost != 0 {
-		all[costHeader] = strconv.FormatFloat(d.cost, 'g', -1, 64)
+		added[costHeader] = strconv.FormatFloat(d.cost, 'g', -1, 64)
 	}
-	return all, nil
+	return added, nil
 }
 
-// without returns the headers that do not name a document.
-func without(headers map[string]string) map[string]string {
-	all := make(map[string]string)
-	maps.Copy(all, headers)
+// plainHeaders returns the headers that do not name a document.
+func plainHeaders(headers map[string]string) map[string]string {
+	plain := make(map[string]string)
+	maps.Copy(plain, headers)
 	for _, name := range []string{customerHeader, documentHeader, costHeader} {
-		delete(all, name)
+		delete(plain, name)
 	}
-	return all
+	return plain
 }
 
-// withoutDocument returns a task that is no document: a handler that enqueues another task
-// often copies the headers of its own task.
-func withoutDocument(task *asynq.Task) *asynq.Task {
+// plainTask returns a task that is no document: a handler that enqueues another task often
+// copies the headers of its own task.
+func plainTask(task *asynq.Task) *asynq.Task {
 	if task == nil {
 		return nil
 	}
 	if _, ok := documentOf(task.Headers()); !ok {
 		return task
 	}
-	return asynq.NewTaskWithHeaders(task.Type(), task.Payload(), without(task.Headers()))
+	return asynq.NewTaskWithHeaders(task.Type(), task.Payload(), plainHeaders(task.Headers()))
 }
 
 // doneTime bounds a Done if the store hangs and has no timeout.
 const doneTime = 5 * time.Second
 
 // done calls Done, even if the context has ended.
-func done(ctx context.Context, store priority.Store, of document, took time.Duration) error {
-	saying, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
+func done(ctx context.Context, store priority.Store, d document, took time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
 	defer cancel()
-	_, err := store.Done(saying, of.customer, of.id, took)
+	_, err := store.Done(ctx, d.customer, d.id, took)
 	if err != nil {
 		slog.WarnContext(ctx, "priorityasynq: a document counts as pending until its lease ends",
-			"customer", of.customer, "document", of.id, "error", err)
+			"customer", d.customer, "document", d.id, "error", err)
 	}
 	return err
 }

@@ -11,11 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/memory"
-	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 )
 
 func TestEnqueue_Level(t *testing.T) {
@@ -63,8 +64,8 @@ func TestEnqueue_KeepsTheTask(t *testing.T) {
 		!info.Deadline.Equal(deadline) || info.Retention != time.Hour {
 		t.Errorf("%+v", info)
 	}
-	of, ok := documentOf(info.Headers)
-	if info.Headers["tenant"] != "7" || !ok || of != (document{"acme", "invoice", 2.5}) {
+	d, ok := documentOf(info.Headers)
+	if info.Headers["tenant"] != "7" || !ok || d != (document{"acme", "invoice", 2.5}) {
 		t.Errorf("headers %v", info.Headers)
 	}
 	if len(headers) != 1 || len(task.Headers()) != 1 {
@@ -78,16 +79,15 @@ func TestEnqueue_Refused(t *testing.T) {
 	for what, c := range map[string]struct {
 		customer string
 		opt      asynq.Option
-		want     error
 	}{
-		"a customer that is not UTF-8": {"\xff", Cost(1), priority.ErrInvalid},
-		"an id that is not UTF-8":      {"acme", Document("\xff"), priority.ErrInvalid},
-		"a group":                      {"acme", asynq.Group("all"), priority.ErrInvalid},
-		"a unique task":                {"acme", asynq.Unique(time.Hour), priority.ErrInvalid},
-		"a cost below 0":               {"acme", Cost(-1), priority.ErrInvalid},
+		"a customer that is not UTF-8": {"\xff", Cost(1)},
+		"an id that is not UTF-8":      {"acme", Document("\xff")},
+		"a group":                      {"acme", asynq.Group("all")},
+		"a unique task":                {"acme", asynq.Unique(time.Hour)},
+		"a cost below 0":               {"acme", Cost(-1)},
 	} {
 		_, err := q.Enqueue(t.Context(), c.customer, asynq.NewTask("convert", nil), c.opt)
-		if !errors.Is(err, ErrSubmit) || !errors.Is(err, c.want) {
+		if !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%s: error %v", what, err)
 		}
 	}
@@ -96,12 +96,12 @@ func TestEnqueue_Refused(t *testing.T) {
 	}
 }
 
-// The client has sent it, and sends it again.
+// go-redis has sent the task, gets no reply, and sends it again.
 func TestEnqueue_LostReply(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	var lost atomic.Bool
-	q.redis.AddHook(each(func(ctx context.Context, command redis.Cmder, next redis.ProcessHook) error {
+	q.redis.AddHook(commandHook(func(ctx context.Context, command redis.Cmder, next redis.ProcessHook) error {
 		if strings.HasPrefix(command.Name(), "eval") && lost.CompareAndSwap(false, true) {
 			if err := next(ctx, command); err != nil {
 				return err
@@ -151,7 +151,7 @@ func TestMiddleware_ErrorNotUTF8(t *testing.T) {
 	boom := errors.New("boom")
 	handle := func(task *asynq.Task, handler func() error) (panicked any, err error) {
 		defer func() { panicked = recover() }()
-		return nil, Middleware(new(memory.Store))(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return handler() })).
+		return nil, middleware(t, new(memory.Store))(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return handler() })).
 			ProcessTask(t.Context(), task)
 	}
 	ours := asynq.NewTaskWithHeaders("convert", nil, map[string]string{customerHeader: "acme", documentHeader: "invoice"})
@@ -233,7 +233,7 @@ func TestSettle(t *testing.T) {
 func TestMiddleware_SkipRetry(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	program := &tasks{q.Client, q.redis}
+	program := &program{q.Client, q.redis}
 	for document, end := range map[string]error{"skipped": asynq.SkipRetry, "revoked": asynq.RevokeTask} {
 		if err := program.Publish(t.Context(), "acme", document); err != nil {
 			t.Fatal(err)
@@ -258,11 +258,11 @@ func TestMiddleware_StoreHangs(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}}
-		headers, err := document{customer: "acme", id: "own"}.into(nil)
+		headers, err := document{customer: "acme", id: "own"}.addTo(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		handled := Middleware(store)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })).
+		handled := middleware(t, store)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })).
 			ProcessTask(t.Context(), asynq.NewTaskWithHeaders("convert", nil, headers))
 		if handled != nil {
 			t.Error(handled)
@@ -278,52 +278,57 @@ func TestEnqueue_CopiedHeaders(t *testing.T) {
 	headers := maps.Clone(first.Headers)
 	headers["tenant"] = "7"
 	again := q.enqueue("acme", asynq.NewTaskWithHeaders("convert", nil, headers), Document("another"))
-	if of, _ := documentOf(again.Headers); of.id != "another" || of.cost != 0 {
-		t.Errorf("%+v", of)
+	if d, _ := documentOf(again.Headers); d.id != "another" || d.cost != 0 {
+		t.Errorf("%+v", d)
 	}
-	none := q.enqueue("", asynq.NewTaskWithHeaders("mail", []byte("{}"), headers), asynq.MaxRetry(3))
-	if len(none.Headers) != 1 || none.Headers["tenant"] != "7" || none.MaxRetry != 3 || none.Queue != "default" || string(none.Payload) != "{}" {
-		t.Errorf("%+v", none)
+	plain := q.enqueue("", asynq.NewTaskWithHeaders("mail", []byte("{}"), headers), asynq.MaxRetry(3))
+	if len(plain.Headers) != 1 || plain.Headers["tenant"] != "7" || plain.MaxRetry != 3 || plain.Queue != "default" || string(plain.Payload) != "{}" {
+		t.Errorf("%+v", plain)
 	}
 	if len(headers) != len(first.Headers)+1 {
 		t.Error("the caller's headers were changed")
 	}
 }
 
-func TestNewClient_Missing(t *testing.T) {
+func TestMissingArguments(t *testing.T) {
 	t.Parallel()
-	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:1"})
-	for what, call := range map[string]func() error{
-		"no client":   func() error { _, err := NewClient(nil, new(memory.Store), "documents"); return err },
-		"a nil store": func() error { _, err := NewClient(client, (*memory.Store)(nil), "documents"); return err },
-		"no name":     func() error { _, err := NewClient(client, new(memory.Store), ""); return err },
+	client, store := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:1"}), new(memory.Store)
+	_, noClient := NewClient(nil, store, "documents")
+	_, noStore := NewClient(client, (*memory.Store)(nil), "documents")
+	_, noName := NewClient(client, store, "")
+	_, noMiddleware := Middleware(nil)
+	for err, want := range map[error]string{
+		noClient: "the client is nil", noStore: "the store is nil", noName: "the name is empty", noMiddleware: "the store is nil",
 	} {
-		if err := call(); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("%s: error %v", what, err)
+		if !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want: %s", err, want)
 		}
 	}
-	defer func() {
-		if recover() == nil {
-			t.Error("a middleware without a store")
-		}
-	}()
-	Middleware(nil)
 }
 
-// opened are queues on a Redis of their own.
-type opened struct {
+func middleware(t *testing.T, store priority.Store) asynq.MiddlewareFunc {
+	t.Helper()
+	m, err := Middleware(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// testQueue is a Client with a Redis of its own.
+type testQueue struct {
 	*Client
 	redis     *redis.Client
 	inspector *asynq.Inspector
 	t         *testing.T
 }
 
-func open(t *testing.T) *opened {
+func open(t *testing.T) *testQueue {
 	t.Helper()
 	return openWith(t, priority.Policy{})
 }
 
-func openWith(t *testing.T, policy priority.Policy) *opened {
+func openWith(t *testing.T, policy priority.Policy) *testQueue {
 	t.Helper()
 	store, err := memory.New(&memory.Options{Policy: policy})
 	if err != nil {
@@ -334,10 +339,10 @@ func openWith(t *testing.T, policy priority.Policy) *opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &opened{client, server, asynq.NewInspectorFromRedisClient(server), t}
+	return &testQueue{client, server, asynq.NewInspectorFromRedisClient(server), t}
 }
 
-func (q *opened) enqueue(customer string, task *asynq.Task, opts ...asynq.Option) *asynq.TaskInfo {
+func (q *testQueue) enqueue(customer string, task *asynq.Task, opts ...asynq.Option) *asynq.TaskInfo {
 	q.t.Helper()
 	info, err := q.Enqueue(q.t.Context(), customer, task, opts...)
 	if err != nil {
@@ -346,7 +351,7 @@ func (q *opened) enqueue(customer string, task *asynq.Task, opts ...asynq.Option
 	return info
 }
 
-func (q *opened) pending(customer string) int64 {
+func (q *testQueue) pending(customer string) int64 {
 	q.t.Helper()
 	state, err := q.store.Peek(q.t.Context(), customer)
 	if err != nil {
@@ -355,17 +360,17 @@ func (q *opened) pending(customer string) int64 {
 	return state.Pending
 }
 
-// each is a hook around each command.
-type each func(context.Context, redis.Cmder, redis.ProcessHook) error
+// commandHook is a hook around each command.
+type commandHook func(context.Context, redis.Cmder, redis.ProcessHook) error
 
-func (e each) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (e each) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h commandHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (e each) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
-		err := e(ctx, command, next)
+		err := h(ctx, command, next)
 		command.SetErr(err)
 		return err
 	}

@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/brokertest"
 	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/queue"
-	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 )
 
 func TestMain(m *testing.M) { brokertest.Main(m, subject) }
@@ -35,29 +36,33 @@ var subject = &brokertest.Subject{
 
 const tries = 3
 
-// tasks are a program's queues of all levels.
-type tasks struct {
+// program is what a team writes around a Client.
+type program struct {
 	*Client
 	redis *redis.Client
 }
 
 func openQueue(_ context.Context, address string, store priority.Store) (brokertest.Queue, error) {
-	asynqs := redis.NewClient(&redis.Options{Addr: address})
-	client, err := NewClient(asynq.NewClientFromRedisClient(asynqs), store, "documents")
-	return &tasks{client, asynqs}, err
+	redisClient := redis.NewClient(&redis.Options{Addr: address})
+	client, err := NewClient(asynq.NewClientFromRedisClient(redisClient), store, "documents")
+	return &program{client, redisClient}, err
 }
 
-func (q *tasks) Publish(ctx context.Context, customer, document string) error {
-	_, err := q.Enqueue(ctx, customer, asynq.NewTask("convert", []byte(document)), Document(document), asynq.MaxRetry(tries-1))
+func (p *program) Publish(ctx context.Context, customer, document string) error {
+	_, err := p.Enqueue(ctx, customer, asynq.NewTask("convert", []byte(document)), Document(document), asynq.MaxRetry(tries-1))
 	return err
 }
 
-func (q *tasks) Work(ctx context.Context, handle func(context.Context, string) error) error {
+func (p *program) Work(ctx context.Context, handle func(context.Context, string) error) error {
+	middleware, err := Middleware(p.store)
+	if err != nil {
+		return err
+	}
 	mux := asynq.NewServeMux()
-	mux.Use(Middleware(q.store))
+	mux.Use(middleware)
 	mux.HandleFunc("convert", func(ctx context.Context, task *asynq.Task) error { return handle(ctx, string(task.Payload())) })
-	server := asynq.NewServerFromRedisClient(q.redis, asynq.Config{
-		Queues:         queue.AsynqQueues("documents", q.store.Last()),
+	server := asynq.NewServerFromRedisClient(p.redis, asynq.Config{
+		Queues:         queue.AsynqQueues("documents", p.store.Last()),
 		StrictPriority: true, Concurrency: 2, LogLevel: asynq.FatalLevel,
 		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: time.Second,
 		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Millisecond },
@@ -70,10 +75,10 @@ func (q *tasks) Work(ctx context.Context, handle func(context.Context, string) e
 	return nil
 }
 
-func (q *tasks) Close() { _ = q.redis.Close() }
+func (p *program) Close() { _ = p.redis.Close() }
 
-// expire has the leases of all documents in hand have ended a minute ago. asynq waits for
-// 30 s after a lease's end, and looks once a minute and when a worker starts.
+// expire moves the end of the leases of all documents in hand to a minute ago, because asynq
+// waits for 30 s after a lease's end. It looks once a minute, and when a worker starts.
 func expire(tb testing.TB, address string) {
 	tb.Helper()
 	client := redis.NewClient(&redis.Options{Addr: address})

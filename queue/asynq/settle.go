@@ -7,15 +7,16 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/queue"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/queue"
 )
 
 const (
 	settleEvery = 10 * time.Second
-	settleSince = 10 * time.Minute // before it was started
+	settleSince = 10 * time.Minute // what ended before Settle was started
 )
 
 // Settle calls Done, until the context ends, for documents whose tasks end without a
@@ -25,13 +26,13 @@ const (
 //
 // It takes a client of asynq's Redis; for an asynq.RedisConnOpt,
 // opt.MakeRedisClient().(redis.UniversalClient).
-func (c *Client) Settle(ctx context.Context, asynqs redis.UniversalClient) {
+func (c *Client) Settle(ctx context.Context, redisClient redis.UniversalClient) {
 	since := time.Now().Add(-settleSince)
 	ticker := time.NewTicker(settleEvery)
 	defer ticker.Stop()
 	for {
 		now := time.Now()
-		if err := c.settle(ctx, asynqs, since); err == nil {
+		if err := c.settle(ctx, redisClient, since); err == nil {
 			since = now.Add(-time.Minute) // clocks differ; Done may be called twice
 		} else if ctx.Err() == nil {
 			slog.WarnContext(ctx, "priorityasynq: given-up documents may count as pending", "error", err)
@@ -45,10 +46,10 @@ func (c *Client) Settle(ctx context.Context, asynqs redis.UniversalClient) {
 }
 
 // settle calls Done for the documents that were archived since then.
-func (c *Client) settle(ctx context.Context, asynqs redis.UniversalClient, since time.Time) error {
-	inspector := asynq.NewInspectorFromRedisClient(asynqs)
+func (c *Client) settle(ctx context.Context, redisClient redis.UniversalClient, since time.Time) error {
+	inspector := asynq.NewInspectorFromRedisClient(redisClient)
 	for _, name := range queue.Names(c.name, c.store.Last()) {
-		ids, err := asynqs.ZRangeByScore(ctx, "asynq:{"+name+"}:archived",
+		ids, err := redisClient.ZRangeByScore(ctx, "asynq:{"+name+"}:archived",
 			&redis.ZRangeBy{Min: strconv.FormatInt(since.Unix(), 10), Max: "+inf"}).Result()
 		if err != nil {
 			return err
@@ -61,11 +62,11 @@ func (c *Client) settle(ctx context.Context, asynqs redis.UniversalClient, since
 			if err != nil {
 				return err
 			}
-			of, ok := documentOf(task.Headers)
+			d, ok := documentOf(task.Headers)
 			if !ok || task.State != asynq.TaskStateArchived {
 				continue
 			}
-			err = done(ctx, c.store, of, 0)
+			err = done(ctx, c.store, d, 0)
 			if errors.Is(err, priority.ErrNotCounted) || errors.Is(err, priority.ErrOutcomeUnknown) {
 				return err // retry later; other errors concern only this document
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"net/http"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/redis/go-redis/v9"
@@ -15,9 +14,23 @@ import (
 	priorityrabbitmq "github.com/docpriority/priority/queue/rabbitmq"
 )
 
-// A producer and a worker that a team has, with its own exchange, queue and loop.
+var (
+	documents *priorityrabbitmq.Queue // from New
+	customer  = "acme"
+	body      = []byte("%PDF")
+)
+
+// A producer keeps its exchange, routing key and message, and says whose document it is.
+func ExampleQueue_Publish() {
+	message := amqp.Publishing{ContentType: "application/pdf", Body: body}
+	document := priorityrabbitmq.Document{Customer: customer, Cost: float64(len(body))}
+	if err := documents.Publish(context.Background(), "uploads", "pdf", message, document); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// A worker keeps its queue and its loop.
 func Example() {
-	ctx := context.Background()
 	store, err := fleet.Join(redis.NewClient(&redis.Options{Addr: "localhost:6379"}), nil)
 	if err != nil {
 		log.Fatal(err)
@@ -26,15 +39,9 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := work(ctx, connection, store); err != nil {
+	if err := work(context.Background(), connection, store); err != nil {
 		log.Fatal(err)
 	}
-}
-
-func upload(ctx context.Context, documents *priorityrabbitmq.Queue, customer string, body []byte) error {
-	message := amqp.Publishing{ContentType: "application/pdf", Body: body}
-	document := priorityrabbitmq.Document{Customer: customer, Cost: float64(len(body))}
-	return documents.Publish(ctx, "uploads", "pdf", message, document)
 }
 
 func work(ctx context.Context, connection *amqp.Connection, store priority.Store) error {
@@ -49,7 +56,7 @@ func work(ctx context.Context, connection *amqp.Connection, store priority.Store
 	if err := channel.Qos(1, 0, false); err != nil {
 		return err
 	}
-	documents, err := priorityrabbitmq.New(ctx, connection, "documents", store, nil)
+	documents, err := priorityrabbitmq.New(connection, "documents", store, nil)
 	if err != nil {
 		return err
 	}
@@ -66,27 +73,6 @@ func work(ctx context.Context, connection *amqp.Connection, store priority.Store
 }
 
 func process(ctx context.Context, delivery amqp.Delivery) error {
-	fmt.Println(priorityrabbitmq.Of(delivery).Customer, len(delivery.Body))
+	fmt.Println(priorityrabbitmq.DocumentOf(delivery).Customer, len(delivery.Body))
 	return nil
-}
-
-// A whole program: it declares its queue, and connects again by itself.
-func ExampleOpen() {
-	ctx := context.Background()
-	store, err := fleet.Join(redis.NewClient(&redis.Options{Addr: "localhost:6379"}), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	documents, err := priorityrabbitmq.Open(ctx, "amqp://guest:guest@localhost:5672/", "documents", store, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer documents.Close()
-
-	http.HandleFunc("POST /documents", func(_ http.ResponseWriter, r *http.Request) {
-		_ = upload(r.Context(), documents, r.Header.Get("X-Customer"), nil)
-	})
-	if err := documents.Work(ctx, process); err != nil {
-		log.Fatal(err)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -19,15 +18,15 @@ import (
 // recorder notes what is done with a document, in order.
 type recorder struct {
 	memory.Store
-	done     []string
+	steps    []string
 	sent     amqp.Publishing
 	sendErr  error
 	isClosed bool
 	onDone   func(context.Context)
 }
 
-func (r *recorder) Submit(context.Context, string, string, float64) (priority.Decision, error) {
-	r.done = append(r.done, "submit")
+func (r *recorder) Submit(context.Context, string, priority.Document) (priority.Decision, error) {
+	r.steps = append(r.steps, "submit")
 	return priority.Decision{Level: 2}, nil
 }
 
@@ -35,24 +34,24 @@ func (r *recorder) Done(ctx context.Context, customer, document string, _ time.D
 	if r.onDone != nil {
 		r.onDone(ctx)
 	}
-	r.done = append(r.done, "done "+customer+" "+document)
+	r.steps = append(r.steps, "done "+customer+" "+document)
 	return priority.Ended{}, nil
 }
 
-func (r *recorder) Ack(uint64, bool) error        { r.done = append(r.done, "ack"); return nil }
-func (r *recorder) Nack(uint64, bool, bool) error { r.done = append(r.done, "nack"); return nil }
-func (r *recorder) Reject(uint64, bool) error     { r.done = append(r.done, "reject"); return nil }
+func (r *recorder) Ack(uint64, bool) error        { r.steps = append(r.steps, "ack"); return nil }
+func (r *recorder) Nack(uint64, bool, bool) error { r.steps = append(r.steps, "nack"); return nil }
+func (r *recorder) Reject(uint64, bool) error     { r.steps = append(r.steps, "reject"); return nil }
 func (r *recorder) IsClosed() bool                { return r.isClosed }
 
-// queue is one whose messages go nowhere.
+// queue returns a queue whose messages go nowhere.
 func (r *recorder) queue(t *testing.T) *Queue {
 	t.Helper()
-	q, err := newQueue("documents", r, &Options{Backoff: []time.Duration{time.Second, time.Minute}, Losses: 3, Logger: slog.New(slog.DiscardHandler)})
+	q, err := newQueue("documents", r, &Options{Backoff: []time.Duration{time.Second, time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.send = func(_ context.Context, exchange, key string, message amqp.Publishing) error {
-		r.done = append(r.done, strings.TrimSpace(fmt.Sprint("to ", exchange, " ", key)))
+	q.publish = func(_ context.Context, exchange, key string, message amqp.Publishing) error {
+		r.steps = append(r.steps, strings.TrimSpace(fmt.Sprint("to ", exchange, " ", key)))
 		r.sent = message
 		return r.sendErr
 	}
@@ -63,7 +62,7 @@ func (r *recorder) delivery(headers amqp.Table) amqp.Delivery {
 	if headers == nil {
 		headers = amqp.Table{}
 	}
-	headers[HeaderCustomer], headers[HeaderDocument] = "acme", "invoice"
+	headers[headerCustomer], headers[headerDocument] = "acme", "invoice"
 	return amqp.Delivery{Acknowledger: r, Headers: headers}
 }
 
@@ -81,11 +80,11 @@ func TestDoneComesBeforeTheAcknowledgement(t *testing.T) {
 	}{
 		"served":                  {want: "work, done acme invoice, ack"},
 		"fails":                   {err: errFails, want: "work, to  documents.retry.1s, ack"},
-		"fails again":             {err: errFails, headers: amqp.Table{headerFailed: int64(1)}, want: "work, to  documents.retry.1m0s, ack"},
-		"fails for the last time": {err: errFails, headers: amqp.Table{headerFailed: int64(2)}, want: "work, to  documents.dead, done acme invoice, ack"},
-		"interrupted":             {ctx: ended, err: errFails, headers: amqp.Table{headerFailed: int64(2)}, want: "work, to  documents.retry.1s, ack"},
+		"fails again":             {err: errFails, headers: amqp.Table{headerFailures: int64(1)}, want: "work, to  documents.retry.1m0s, ack"},
+		"fails for the last time": {err: errFails, headers: amqp.Table{headerFailures: int64(2)}, want: "work, to  documents.dead, done acme invoice, ack"},
+		"interrupted":             {ctx: ended, err: errFails, headers: amqp.Table{headerFailures: int64(2)}, want: "work, to  documents.retry.1s, ack"},
 		"lost with its worker":    {redelivered: true, want: "to  documents.retry.1s, ack"},
-		"lost once more":          {redelivered: true, headers: amqp.Table{headerLost: int64(2)}, want: "to  documents.dead, done acme invoice, ack"},
+		"lost once more":          {redelivered: true, headers: amqp.Table{headerLosses: int64(maxLosses - 1)}, want: "to  documents.dead, done acme invoice, ack"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			r := new(recorder)
@@ -95,11 +94,11 @@ func TestDoneComesBeforeTheAcknowledgement(t *testing.T) {
 			if ctx == nil {
 				ctx = t.Context()
 			}
-			err := r.queue(t).serve(ctx, context.Background(), delivery, func(context.Context, amqp.Delivery) error {
-				r.done = append(r.done, "work")
+			err := r.queue(t).Handle(ctx, delivery, func(context.Context, amqp.Delivery) error {
+				r.steps = append(r.steps, "work")
 				return c.err
 			})
-			if got := strings.Join(r.done, ", "); got != c.want || err != nil {
+			if got := strings.Join(r.steps, ", "); got != c.want || err != nil {
 				t.Errorf("%s, error %v; want %s", got, err, c.want)
 			}
 		})
@@ -108,18 +107,18 @@ func TestDoneComesBeforeTheAcknowledgement(t *testing.T) {
 
 func TestWhatCannotBePutAsideIsNotAcknowledged(t *testing.T) {
 	r := &recorder{sendErr: amqp.ErrClosed}
-	err := r.queue(t).serve(t.Context(), context.Background(), r.delivery(nil), func(context.Context, amqp.Delivery) error { return errFails })
-	if !errors.Is(err, amqp.ErrClosed) || slices.Contains(r.done, "ack") {
-		t.Errorf("%q, error %v", r.done, err)
+	err := r.queue(t).Handle(t.Context(), r.delivery(nil), func(context.Context, amqp.Delivery) error { return errFails })
+	if !errors.Is(err, amqp.ErrClosed) || slices.Contains(r.steps, "ack") {
+		t.Errorf("%q, error %v", r.steps, err)
 	}
 }
 
-// Another worker gets it.
+// Another worker gets the document.
 func TestADocumentWhoseChannelIsLostIsNotDone(t *testing.T) {
 	r := &recorder{isClosed: true}
-	err := r.queue(t).serve(t.Context(), context.Background(), r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
-	if !errors.Is(err, amqp.ErrClosed) || len(r.done) > 0 {
-		t.Errorf("%q, error %v", r.done, err)
+	err := r.queue(t).Handle(t.Context(), r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
+	if !errors.Is(err, amqp.ErrClosed) || len(r.steps) > 0 {
+		t.Errorf("%q, error %v", r.steps, err)
 	}
 }
 
@@ -135,12 +134,12 @@ func TestAMessageOfNoCustomerIsNeitherSubmittedNorDone(t *testing.T) {
 	}
 	delivery := amqp.Delivery{Acknowledger: r, Headers: r.sent.Headers}
 	for _, err := range []error{nil, errFails} {
-		if err := q.serve(t.Context(), context.Background(), delivery, func(context.Context, amqp.Delivery) error { return err }); err != nil {
+		if err := q.Handle(t.Context(), delivery, func(context.Context, amqp.Delivery) error { return err }); err != nil {
 			t.Error(err)
 		}
 	}
-	if want := []string{"to uploads pdf", "ack", "to  documents.retry.1s", "ack"}; !slices.Equal(r.done, want) {
-		t.Errorf("%q, want %q", r.done, want)
+	if want := []string{"to uploads pdf", "ack", "to  documents.retry.1s", "ack"}; !slices.Equal(r.steps, want) {
+		t.Errorf("%q, want %q", r.steps, want)
 	}
 }
 
@@ -154,7 +153,7 @@ func TestPublishAddsToTheTeamsMessage(t *testing.T) {
 		if err := q.Publish(t.Context(), "uploads", "pdf", message, Document{Customer: "acme"}); err != nil {
 			t.Fatal(err)
 		}
-		document := Of(amqp.Delivery{Headers: r.sent.Headers})
+		document := DocumentOf(amqp.Delivery{Headers: r.sent.Headers})
 		if ids[document.ID] = true; document.Customer != "acme" || document.ID == "" {
 			t.Errorf("the document is %+v", document)
 		}
@@ -167,12 +166,12 @@ func TestPublishAddsToTheTeamsMessage(t *testing.T) {
 	}
 	message.DeliveryMode = amqp.Transient
 	r.sendErr = fmt.Errorf("%w: too long", errRefused)
-	r.done = nil
+	r.steps = nil
 	if err := q.Publish(t.Context(), "uploads", "pdf", message, Document{Customer: "acme", ID: "invoice"}); !errors.Is(err, errRefused) {
 		t.Error(err)
 	}
-	if want := []string{"submit", "to uploads pdf", "done acme invoice"}; !slices.Equal(r.done, want) || r.sent.DeliveryMode != amqp.Transient {
-		t.Errorf("%q, sent %+v", r.done, r.sent)
+	if want := []string{"submit", "to uploads pdf", "done acme invoice"}; !slices.Equal(r.steps, want) || r.sent.DeliveryMode != amqp.Transient {
+		t.Errorf("%q, sent %+v", r.steps, r.sent)
 	}
 }
 
@@ -192,7 +191,7 @@ func TestAFailedMessageKeepsItsProperties(t *testing.T) {
 		return errFails
 	}
 	for range 2 {
-		if err := q.serve(t.Context(), context.Background(), delivery, fails); err != nil {
+		if err := q.Handle(t.Context(), delivery, fails); err != nil {
 			t.Fatal(err)
 		}
 		s := r.sent
@@ -206,16 +205,24 @@ func TestAFailedMessageKeepsItsProperties(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
-	store := new(memory.Store)
-	for what, open := range map[string]func() (*Queue, error){
-		"the store is nil": func() (*Queue, error) { return New(t.Context(), nil, "x", (*memory.Store)(nil), nil) },
-		"the connection recovers": func() (*Queue, error) {
-			return New(t.Context(), &amqp.Connection{Config: amqp.Config{Recovery: &amqp.Recovery{ReconnectionConfig: amqp.DefaultReconnectionConfig}}}, "x", store, nil)
-		},
-		"Backoff is empty": func() (*Queue, error) { return newQueue("x", store, &Options{Backoff: []time.Duration{}}) },
+func TestArgumentsThatCannotWorkAreRefused(t *testing.T) {
+	connection, store := new(amqp.Connection), new(memory.Store)
+	recovering := &amqp.Connection{Config: amqp.Config{Recovery: &amqp.Recovery{ReconnectionConfig: amqp.DefaultReconnectionConfig}}}
+	for what, c := range map[string]struct {
+		connection *amqp.Connection
+		name       string
+		store      priority.Store
+		options    *Options
+	}{
+		"the connection is nil":              {nil, "x", store, nil},
+		"the connection recovers":            {recovering, "x", store, nil},
+		"the name of the queue is empty":     {connection, "", store, nil},
+		"the store is nil":                   {connection, "x", (*memory.Store)(nil), nil},
+		"Limit is -1ns, less than 0":         {connection, "x", store, &Options{Limit: -1}},
+		"Backoff is empty: a document whose": {connection, "x", store, &Options{Backoff: []time.Duration{}}},
 	} {
-		if _, err := open(); !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), "invalid option: "+what) {
+		_, err := New(c.connection, c.name, c.store, c.options)
+		if !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), "invalid option: "+what) {
 			t.Errorf("error %v, want one of: %s", err, what)
 		}
 	}
@@ -225,7 +232,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
 	ends := false
 	r := &recorder{onDone: func(ctx context.Context) { _, ends = ctx.Deadline() }}
-	err := r.queue(t).serve(t.Context(), context.Background(), r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
+	err := r.queue(t).Handle(t.Context(), r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
 	if err != nil {
 		t.Error(err)
 	}

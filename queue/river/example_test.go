@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/docpriority/priority/memory"
-	priorityriver "github.com/docpriority/priority/queue/river"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/docpriority/priority/memory"
+	priorityriver "github.com/docpriority/priority/queue/river"
 )
 
-// ConvertArgs are of a job that converts a customer's document.
+// ConvertArgs are the arguments of a job that converts a customer's document.
 type ConvertArgs struct {
 	Customer string `json:"customer"`
 	File     string `json:"file"`
@@ -50,8 +51,12 @@ func Example() {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, ConvertWorker{})
 
+	middleware, err := priorityriver.New(store, customerOf)
+	if err != nil {
+		log.Fatal(err)
+	}
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Middleware: []rivertype.Middleware{priorityriver.New(store, customerOf)},
+		Middleware: []rivertype.Middleware{middleware},
 		Queues:     map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 8}},
 		Workers:    workers,
 	})

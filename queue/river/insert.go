@@ -4,110 +4,110 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
 
+	"github.com/riverqueue/river/rivertype"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/queue"
-	"github.com/riverqueue/river/rivertype"
 )
 
-// submitted is a customer's job that is being inserted.
-type submitted struct {
+// submission is the document of a job that is being inserted.
+type submission struct {
 	document
-	index int // of its job
+	job int // its index
 }
 
 // InsertMany submits the documents of all jobs, in one call a customer, and inserts them.
-// If the insert fails, the documents are no longer pending. If its transaction is rolled
-// back later, they stay pending until their leases expire.
+// If the store fails, or a name or the metadata is invalid, no job is inserted. If the
+// insert fails, the documents are no longer pending. If its transaction is rolled back
+// later, they stay pending until their leases expire.
 func (m *Middleware) InsertMany(
 	ctx context.Context, jobs []*rivertype.JobInsertParams, insert func(context.Context) ([]*rivertype.JobInsertResult, error),
 ) (results []*rivertype.JobInsertResult, err error) {
-	all := m.documentsOf(jobs)
-	if len(all) == 0 {
+	submissions := m.submissionsOf(jobs)
+	if len(submissions) == 0 {
 		return insert(ctx)
 	}
-	for _, one := range all {
-		job := jobs[one.index]
-		if job.Metadata, err = one.into(job.Metadata); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrSubmit, err)
+	for _, s := range submissions {
+		if jobs[s.job].Metadata, err = s.addTo(jobs[s.job].Metadata); err != nil {
+			return nil, err
 		}
 	}
-	levels, over, err := m.submit(ctx, all)
-	defer func() { m.end(ctx, over) }()
+	levels, orphans, err := m.submit(ctx, submissions)
+	defer func() { m.doneAll(ctx, orphans) }()
 	if err != nil {
 		return nil, err
 	}
-	over = slices.Clone(all) // unless the insert succeeds
-	for i, one := range all {
-		jobs[one.index].Priority = queue.River(levels[i], m.store.Last())
+	for i, s := range submissions {
+		jobs[s.job].Priority = queue.River(levels[i], m.store.Last())
 	}
+	orphans = slices.Clone(submissions) // also if insert panics
 	results, err = insert(ctx)
 	if err == nil {
-		over = slices.DeleteFunc(over, func(one submitted) bool {
-			return one.index >= len(results) || isWaiting(results[one.index], one.document)
+		orphans = slices.DeleteFunc(orphans, func(s submission) bool {
+			return s.job >= len(results) || isWaiting(results[s.job], s.document)
 		})
 	}
 	return results, err
 }
 
-func (m *Middleware) documentsOf(jobs []*rivertype.JobInsertParams) (all []submitted) {
+func (m *Middleware) submissionsOf(jobs []*rivertype.JobInsertParams) (submissions []submission) {
 	for i, job := range jobs {
 		customer, id, cost := m.customerOf(job)
 		if customer == "" {
-			job.Metadata = without(job.Metadata)
+			job.Metadata = plainMetadata(job.Metadata)
 			continue
 		}
 		if id == "" {
 			id = rand.Text()
 		}
-		all = append(all, submitted{document{Customer: customer, ID: id, Cost: cost}, i})
+		submissions = append(submissions, submission{document{Customer: customer, ID: id, Cost: cost}, i})
 	}
-	return all
+	return submissions
 }
 
-// submit returns the level of each document. With an error it returns the documents that
-// are pending nevertheless.
-func (m *Middleware) submit(ctx context.Context, all []submitted) (levels []priority.Level, pending []submitted, err error) {
-	levels = make([]priority.Level, len(all))
-	for customer, places := range byCustomer(all) {
-		ids, costs := make([]string, len(places)), make([]float64, len(places))
-		for i, place := range places {
-			ids[i], costs[i] = all[place].ID, all[place].Cost
+// submit returns the level of each document. With an error it returns the documents that may
+// be pending although their jobs will not be inserted.
+func (m *Middleware) submit(ctx context.Context, submissions []submission) (levels []priority.Level, orphans []submission, err error) {
+	levels = make([]priority.Level, len(submissions))
+	for customer, indexes := range byCustomer(submissions) {
+		documents := make([]priority.Document, len(indexes))
+		for i, index := range indexes {
+			documents[i] = priority.Document{ID: submissions[index].ID, Cost: submissions[index].Cost}
 		}
 		decisions := make([]priority.Decision, 1)
-		if len(ids) == 1 {
-			decisions[0], err = m.store.Submit(ctx, customer, ids[0], costs[0])
+		if len(documents) == 1 {
+			decisions[0], err = m.store.Submit(ctx, customer, documents[0])
 		} else {
-			decisions, err = m.store.SubmitN(ctx, customer, ids, costs)
+			decisions, err = m.store.SubmitN(ctx, customer, documents)
 		}
-		for i, place := range places {
+		for i, index := range indexes {
 			if err == nil {
-				levels[place] = decisions[i].Level
+				levels[index] = decisions[i].Level
 			}
-			if len(ids) > 1 || !errors.Is(err, priority.ErrNotCounted) {
-				pending = append(pending, all[place])
+			if len(documents) > 1 || !errors.Is(err, priority.ErrNotCounted) {
+				orphans = append(orphans, submissions[index])
 			}
 		}
 		if err != nil {
-			return nil, pending, fmt.Errorf("%w: %w", ErrSubmit, err)
+			return nil, orphans, err
 		}
 	}
 	return levels, nil, nil
 }
 
-// end calls Done for documents that no worker will see.
-func (m *Middleware) end(ctx context.Context, over []submitted) {
-	for customer, places := range byCustomer(over) {
-		ids := make([]string, len(places))
-		for i, place := range places {
-			ids[i] = over[place].ID
+// doneAll calls Done for documents that no worker will see.
+func (m *Middleware) doneAll(ctx context.Context, orphans []submission) {
+	for customer, indexes := range byCustomer(orphans) {
+		ids := make([]string, len(indexes))
+		for i, index := range indexes {
+			ids[i] = orphans[index].ID
 		}
-		saying, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
-		_, err := m.store.DoneN(saying, customer, ids, 0)
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
+		_, err := m.store.DoneN(bounded, customer, ids, 0)
 		cancel()
 		if err != nil {
 			slog.WarnContext(ctx, "priorityriver: documents count as pending until their leases end", "customer", customer, "error", err)
@@ -118,18 +118,18 @@ func (m *Middleware) end(ctx context.Context, over []submitted) {
 
 // byCustomer yields each customer, ordered by first document, with the indexes of all their
 // documents.
-func byCustomer(all []submitted) iter.Seq2[string, []int] {
+func byCustomer(submissions []submission) iter.Seq2[string, []int] {
 	return func(yield func(string, []int) bool) {
 		var customers []string
-		places := make(map[string][]int)
-		for i, one := range all {
-			if places[one.Customer] == nil {
-				customers = append(customers, one.Customer)
+		indexes := make(map[string][]int)
+		for i, s := range submissions {
+			if indexes[s.Customer] == nil {
+				customers = append(customers, s.Customer)
 			}
-			places[one.Customer] = append(places[one.Customer], i)
+			indexes[s.Customer] = append(indexes[s.Customer], i)
 		}
 		for _, customer := range customers {
-			if !yield(customer, places[customer]) {
+			if !yield(customer, indexes[customer]) {
 				return
 			}
 		}
@@ -139,10 +139,10 @@ func byCustomer(all []submitted) iter.Seq2[string, []int] {
 // isWaiting reports whether a worker will call Done for the document: its job was inserted,
 // or an earlier job of the same document has not ended. InsertManyFast does not report
 // this, and leaves nil.
-func isWaiting(result *rivertype.JobInsertResult, of document) bool {
+func isWaiting(result *rivertype.JobInsertResult, d document) bool {
 	if result == nil || !result.UniqueSkippedAsDuplicate {
 		return true
 	}
-	there, ok := documentOf(result.Job.Metadata)
-	return ok && there.Customer == of.Customer && there.ID == of.ID && result.Job.FinalizedAt == nil
+	existing, ok := documentOf(result.Job.Metadata)
+	return ok && existing.Customer == d.Customer && existing.ID == d.ID && result.Job.FinalizedAt == nil
 }

@@ -2,8 +2,10 @@
 // customer's ten thousand documents do not make all others wait. It is middleware
 // for the client that you have:
 //
+//	middleware, err := priorityriver.New(store, customerOf)
+//	…
 //	client, err := river.NewClient(driver, &river.Config{
-//		Middleware: []rivertype.Middleware{priorityriver.New(store, customerOf)},
+//		Middleware: []rivertype.Middleware{middleware},
 //		…
 //	})
 //
@@ -24,8 +26,7 @@
 // a snooze.
 //
 // The store is a *fleet.Member, from fleet.Join, in all processes that insert or work. It
-// answers while Redis is away. With a store that does not, inserts fail meanwhile: see
-// [ErrSubmit].
+// answers while Redis is away. With a store that does not, inserts fail meanwhile.
 //
 // [Settle] calls Done for jobs that end without a worker. River's own tools list and retry
 // discarded jobs. docs/queues.md has more.
@@ -34,41 +35,24 @@ package priorityriver
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/typednil"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
-)
 
-// CustomerOf says whose job is about to be inserted. An empty customer means that the job
-// has none, and runs as without the middleware.
-//
-// The document is an id that you create, or empty: then the module creates one. Pass an id
-// only for unique jobs, and never one that customers choose: a customer who reuses an id
-// gets level 1 each time.
-//
-// The cost is how much work the document is, in any unit that all jobs share, such as
-// pages or bytes; 0 if that is not known.
-type CustomerOf func(job *rivertype.JobInsertParams) (
-	customer, document string, cost float64,
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/typednil"
 )
-
-// ErrSubmit: a document got no level, because the store failed or because a name or the
-// metadata is invalid. None of the jobs was inserted. The error wraps the reason.
-var ErrSubmit = errors.New("priorityriver: submit")
 
 // Middleware is a [rivertype.JobInsertMiddleware] and a [rivertype.WorkerMiddleware].
 type Middleware struct {
 	river.MiddlewareDefaults
 	store      priority.Store
-	customerOf CustomerOf
+	customerOf func(job *rivertype.JobInsertParams) (customer, document string, cost float64)
 }
 
 var (
@@ -77,74 +61,87 @@ var (
 )
 
 // New returns the middleware. Place it first in river.Config.Middleware, so that it sees
-// what the others return. It panics if the store or customerOf is nil.
-func New(store priority.Store, customerOf CustomerOf) *Middleware {
-	if typednil.Is(store) || customerOf == nil {
-		panic("priorityriver: New needs a store and a customerOf")
+// what the others return. An error wraps [priority.ErrInvalid].
+//
+// The function customerOf says whose job is about to be inserted. An empty customer means that the job
+// has none, and runs as without the middleware. The document is an id that you create, or
+// empty: then the module creates one. Return an id only for unique jobs, and never one that
+// customers choose: a customer who reuses an id gets level 1 each time. The cost is how much
+// work the document is, in any unit that all jobs share, such as pages or bytes; 0 if that
+// is not known.
+func New(store priority.Store, customerOf func(job *rivertype.JobInsertParams) (customer, document string, cost float64)) (*Middleware, error) {
+	switch {
+	case typednil.Is(store):
+		return nil, invalid("option: the store is nil")
+	case customerOf == nil:
+		return nil, invalid("option: customerOf is nil")
 	}
-	return &Middleware{store: store, customerOf: customerOf}
+	return &Middleware{store: store, customerOf: customerOf}, nil
+}
+
+func invalid(what string) error {
+	return fmt.Errorf("priorityriver: %w %s", priority.ErrInvalid, what)
 }
 
 const key = "docpriority"
 
-// document is the document in a job's metadata.
+// document travels in a job's metadata.
 type document struct {
 	Customer string  `json:"customer"`
 	ID       string  `json:"document"`
 	Cost     float64 `json:"cost,omitempty"`
 }
 
-// documentOf reads a job's metadata.
 func documentOf(metadata []byte) (document, bool) {
-	var of struct {
+	var job struct {
 		Document document `json:"docpriority"`
 	}
-	err := json.Unmarshal(metadata, &of)
-	return of.Document, err == nil && of.Document.Customer != ""
+	err := json.Unmarshal(metadata, &job)
+	return job.Document, err == nil && job.Document.Customer != ""
 }
 
-// into returns the metadata with the document in it, and everything else unchanged. It
+// addTo returns the metadata with the document in it, and everything else unchanged. It
 // refuses names that PostgreSQL's JSON would change.
-func (d document) into(metadata []byte) ([]byte, error) {
-	if !storable(d.Customer) {
-		return nil, fmt.Errorf("%w customer: %q is not UTF-8 or has a zero byte; River stores JSON", priority.ErrInvalid, d.Customer)
+func (d document) addTo(metadata []byte) ([]byte, error) {
+	if !isStorable(d.Customer) {
+		return nil, invalid(fmt.Sprintf("customer: %q is not UTF-8 or has a zero byte; River stores JSON", d.Customer))
 	}
-	if !storable(d.ID) {
-		return nil, fmt.Errorf("%w document: %q is not UTF-8 or has a zero byte; River stores JSON", priority.ErrInvalid, d.ID)
+	if !isStorable(d.ID) {
+		return nil, invalid(fmt.Sprintf("document: %q is not UTF-8 or has a zero byte; River stores JSON", d.ID))
 	}
-	all := make(map[string]json.RawMessage)
+	fields := make(map[string]json.RawMessage)
 	if len(metadata) > 0 {
-		if err := json.Unmarshal(metadata, &all); err != nil || all == nil {
-			return nil, fmt.Errorf("the job's metadata %.100q is not a JSON object", metadata)
+		if err := json.Unmarshal(metadata, &fields); err != nil || fields == nil {
+			return nil, invalid(fmt.Sprintf("metadata: %.100q of the job is not a JSON object", metadata))
 		}
 	}
-	own, err := json.Marshal(d)
+	added, err := json.Marshal(d)
 	if err != nil {
 		return nil, err
 	}
-	all[key] = own
-	return json.Marshal(all)
+	fields[key] = added
+	return json.Marshal(fields)
 }
 
-// without returns the metadata without a document: a worker that inserts another job often
-// copies the metadata of its own job.
-func without(metadata []byte) []byte {
+// plainMetadata returns the metadata without a document: a worker that inserts another job
+// often copies the metadata of its own job.
+func plainMetadata(metadata []byte) []byte {
 	if _, ok := documentOf(metadata); !ok {
 		return metadata
 	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(metadata, &all); err != nil {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(metadata, &fields); err != nil {
 		return metadata
 	}
-	delete(all, key)
-	rest, err := json.Marshal(all)
+	delete(fields, key)
+	plain, err := json.Marshal(fields)
 	if err != nil {
 		return metadata
 	}
-	return rest
+	return plain
 }
 
-func storable(name string) bool {
+func isStorable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsRune(name, 0)
 }
 
@@ -152,13 +149,13 @@ func storable(name string) bool {
 const doneTime = 5 * time.Second
 
 // done calls Done, even if the context has ended.
-func done(ctx context.Context, store priority.Store, of document, took time.Duration) error {
-	saying, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
+func done(ctx context.Context, store priority.Store, d document, took time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
 	defer cancel()
-	_, err := store.Done(saying, of.Customer, of.ID, took)
+	_, err := store.Done(ctx, d.Customer, d.ID, took)
 	if err != nil {
 		slog.WarnContext(ctx, "priorityriver: a document counts as pending until its lease ends",
-			"customer", of.Customer, "document", of.ID, "error", err)
+			"customer", d.Customer, "document", d.ID, "error", err)
 	}
 	return err
 }

@@ -10,10 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/memory"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/memory"
 )
 
 type invoice struct{ Customer, Document string }
@@ -28,26 +29,28 @@ func customerOf(job *rivertype.JobInsertParams) (customer, document string, cost
 // counting is a store in memory that counts calls, and fails as told.
 type counting struct {
 	memory.Store
-	submits []string // documents, of Submit and SubmitN
+	submits []string // the documents of Submit and SubmitN
 	calls   int
-	took    time.Duration // of the last Done
+	took    time.Duration // what the latest Done was told
 	fail    error
 }
 
-func (c *counting) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
+func (c *counting) Submit(ctx context.Context, customer string, document priority.Document) (priority.Decision, error) {
 	if c.calls++; c.fail != nil {
 		return priority.Decision{}, c.fail
 	}
-	c.submits = append(c.submits, document)
-	return c.Store.Submit(ctx, customer, document, cost)
+	c.submits = append(c.submits, document.ID)
+	return c.Store.Submit(ctx, customer, document)
 }
 
-func (c *counting) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
+func (c *counting) SubmitN(ctx context.Context, customer string, documents []priority.Document) ([]priority.Decision, error) {
 	if c.calls++; c.fail != nil {
 		return nil, c.fail
 	}
-	c.submits = append(c.submits, documents...)
-	return c.Store.SubmitN(ctx, customer, documents, costs)
+	for _, document := range documents {
+		c.submits = append(c.submits, document.ID)
+	}
+	return c.Store.SubmitN(ctx, customer, documents)
 }
 
 func (c *counting) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
@@ -90,7 +93,7 @@ func TestInsert_Level(t *testing.T) {
 	}
 	all = append(all, invoice{Customer: "clinic"}, invoice{})
 	jobs := jobsOf(all...)
-	if _, err := New(store, customerOf).InsertMany(t.Context(), jobs, inserted(jobs)); err != nil {
+	if _, err := middleware(t, store).InsertMany(t.Context(), jobs, inserted(jobs)); err != nil {
 		t.Fatal(err)
 	}
 	first, last := jobs[0].Priority, jobs[29].Priority
@@ -113,21 +116,21 @@ func TestInsert_KeepsMetadata(t *testing.T) {
 	jobs := jobsOf(invoice{Customer: "acme"}, invoice{Customer: "acme", Document: "own"})
 	jobs[1].Metadata = nil
 	store := new(counting)
-	if _, err := New(store, customerOf).InsertMany(t.Context(), jobs, inserted(jobs)); err != nil {
+	if _, err := middleware(t, store).InsertMany(t.Context(), jobs, inserted(jobs)); err != nil {
 		t.Fatal(err)
 	}
 	var metadata struct{ Team []any }
 	if err := json.Unmarshal(jobs[0].Metadata, &metadata); err != nil || fmt.Sprint(metadata.Team) != "[1 <ö>]" {
 		t.Errorf("%s, error %v", jobs[0].Metadata, err)
 	}
-	made, _ := documentOf(jobs[0].Metadata)
+	created, _ := documentOf(jobs[0].Metadata)
 	own, _ := documentOf(jobs[1].Metadata)
-	if made.Customer != "acme" || len(made.ID) < 20 || made.ID != store.submits[0] || own.ID != "own" {
-		t.Errorf("documents %+v and %+v, submitted as %q", made, own, store.submits)
+	if created.Customer != "acme" || len(created.ID) < 20 || created.ID != store.submits[0] || own.ID != "own" {
+		t.Errorf("documents %+v and %+v, submitted as %q", created, own, store.submits)
 	}
 	jobs = jobsOf(invoice{Customer: "other"})
 	jobs[0].Metadata = []byte(`"no object"`)
-	if _, err := New(store, customerOf).InsertMany(t.Context(), jobs, inserted(jobs)); err == nil || pending(t, store, "other") != 0 {
+	if _, err := middleware(t, store).InsertMany(t.Context(), jobs, inserted(jobs)); !errors.Is(err, priority.ErrInvalid) || pending(t, store, "other") != 0 {
 		t.Errorf("error %v, %d pending", err, pending(t, store, "other"))
 	}
 }
@@ -143,7 +146,7 @@ func TestInsert_Fails(t *testing.T) {
 		func() {
 			defer func() { _ = recover() }()
 			jobs := jobsOf(invoice{Customer: "acme"}, invoice{Customer: "acme"}, invoice{Customer: "other"})
-			if _, err := New(store, customerOf).InsertMany(t.Context(), jobs, insert); !errors.Is(err, boom) {
+			if _, err := middleware(t, store).InsertMany(t.Context(), jobs, insert); !errors.Is(err, boom) {
 				t.Errorf("error %v", err)
 			}
 		}()
@@ -155,14 +158,14 @@ func TestInsert_Fails(t *testing.T) {
 
 func TestInsert_Duplicate(t *testing.T) {
 	t.Parallel()
-	metadata, err := document{Customer: "acme", ID: "own"}.into(nil)
+	metadata, err := document{Customer: "acme", ID: "own"}.addTo(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	over := time.Now()
 	for what, c := range map[string]struct {
-		there *rivertype.JobRow
-		want  int64
+		existing *rivertype.JobRow
+		want     int64
 	}{
 		"the same waits":      {&rivertype.JobRow{Metadata: metadata}, 1},
 		"the same was served": {&rivertype.JobRow{Metadata: metadata, FinalizedAt: &over}, 0},
@@ -171,8 +174,8 @@ func TestInsert_Duplicate(t *testing.T) {
 	} {
 		store := new(counting)
 		jobs := jobsOf(invoice{"acme", "own"})
-		_, err := New(store, customerOf).InsertMany(t.Context(), jobs, func(context.Context) ([]*rivertype.JobInsertResult, error) {
-			return []*rivertype.JobInsertResult{{Job: c.there, UniqueSkippedAsDuplicate: true}}, nil
+		_, err := middleware(t, store).InsertMany(t.Context(), jobs, func(context.Context) ([]*rivertype.JobInsertResult, error) {
+			return []*rivertype.JobInsertResult{{Job: c.existing, UniqueSkippedAsDuplicate: true}}, nil
 		})
 		if got := pending(t, store, "acme"); got != c.want || err != nil {
 			t.Errorf("%s: %d pending, want %d; error %v", what, got, c.want, err)
@@ -180,7 +183,7 @@ func TestInsert_Duplicate(t *testing.T) {
 	}
 	store := new(counting) // InsertManyFast does not say what it skipped
 	jobs := jobsOf(invoice{"acme", "own"})
-	_, err = New(store, customerOf).InsertMany(t.Context(), jobs, func(context.Context) ([]*rivertype.JobInsertResult, error) {
+	_, err = middleware(t, store).InsertMany(t.Context(), jobs, func(context.Context) ([]*rivertype.JobInsertResult, error) {
 		return make([]*rivertype.JobInsertResult, 1), nil
 	})
 	if pending(t, store, "acme") != 1 || err != nil {
@@ -192,23 +195,19 @@ func TestInsert_Refused(t *testing.T) {
 	t.Parallel()
 	for _, fail := range []error{priority.ErrNotCounted, priority.ErrOutcomeUnknown} {
 		jobs := jobsOf(invoice{Customer: "acme"}, invoice{Customer: "acme"}, invoice{Customer: "other"})
-		_, err := New(&counting{fail: fail}, customerOf).InsertMany(t.Context(), jobs, func(context.Context) ([]*rivertype.JobInsertResult, error) {
+		_, err := middleware(t, &counting{fail: fail}).InsertMany(t.Context(), jobs, func(context.Context) ([]*rivertype.JobInsertResult, error) {
 			t.Error("inserted")
 			return nil, nil
 		})
-		if !errors.Is(err, ErrSubmit) || !errors.Is(err, fail) {
+		if !errors.Is(err, fail) {
 			t.Errorf("error %v", err)
 		}
 	}
-	for customer, want := range map[string]error{"\xff": priority.ErrInvalid, "a\x00b": priority.ErrInvalid} {
-		jobs := jobsOf(invoice{Customer: customer})
-		if _, err := New(new(counting), customerOf).InsertMany(t.Context(), jobs, inserted(jobs)); !errors.Is(err, want) {
-			t.Errorf("%q: error %v", customer, err)
+	for _, args := range []invoice{{Customer: "\xff"}, {Customer: "a\x00b"}, {"acme", "\xff"}} {
+		jobs := jobsOf(args)
+		if _, err := middleware(t, new(counting)).InsertMany(t.Context(), jobs, inserted(jobs)); !errors.Is(err, priority.ErrInvalid) {
+			t.Errorf("%q: error %v", args, err)
 		}
-	}
-	jobs := jobsOf(invoice{"acme", "\xff"})
-	if _, err := New(new(counting), customerOf).InsertMany(t.Context(), jobs, inserted(jobs)); !errors.Is(err, priority.ErrInvalid) {
-		t.Errorf("error %v", err)
 	}
 }
 
@@ -244,10 +243,10 @@ func TestWork_Done(t *testing.T) {
 		"a canceled Start":           {ctx: cancelled(nil), attempt: 3, err: context.Canceled, over: true},
 	} {
 		store := new(counting)
-		if _, err := store.Store.Submit(running, "acme", "own", 0); err != nil {
+		if _, err := store.Store.Submit(running, "acme", priority.Document{ID: "own"}); err != nil {
 			t.Fatal(err)
 		}
-		metadata, err := document{Customer: "acme", ID: "own"}.into(nil)
+		metadata, err := document{Customer: "acme", ID: "own"}.addTo(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +257,7 @@ func TestWork_Done(t *testing.T) {
 					t.Errorf("%s: panic %v", what, reason)
 				}
 			}()
-			err := New(store, customerOf).Work(c.ctx, job, func(context.Context) error {
+			err := middleware(t, store).Work(c.ctx, job, func(context.Context) error {
 				if c.panics {
 					panic(boom)
 				}
@@ -279,7 +278,7 @@ func TestInsert_CopiedMetadata(t *testing.T) {
 	t.Parallel()
 	store := new(counting)
 	jobs := jobsOf(invoice{"acme", "own"})
-	m := New(store, customerOf)
+	m := middleware(t, store)
 	if _, err := m.InsertMany(t.Context(), jobs, inserted(jobs)); err != nil {
 		t.Fatal(err)
 	}
@@ -287,8 +286,8 @@ func TestInsert_CopiedMetadata(t *testing.T) {
 	if _, err := m.InsertMany(t.Context(), copied, inserted(copied)); err != nil {
 		t.Fatal(err)
 	}
-	if of, ok := documentOf(copied[0].Metadata); ok || string(copied[0].Metadata) != `{"team":[1,"\u003cö\u003e"]}` || copied[0].Priority != 3 {
-		t.Errorf("%+v; metadata %s, priority %d", of, copied[0].Metadata, copied[0].Priority)
+	if d, ok := documentOf(copied[0].Metadata); ok || string(copied[0].Metadata) != `{"team":[1,"\u003cö\u003e"]}` || copied[0].Priority != 3 {
+		t.Errorf("%+v; metadata %s, priority %d", d, copied[0].Metadata, copied[0].Priority)
 	}
 	if _, ok := documentOf(jobs[0].Metadata); !ok {
 		t.Error("the other job's metadata was changed")
@@ -298,11 +297,11 @@ func TestInsert_CopiedMetadata(t *testing.T) {
 func TestStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		metadata, err := document{Customer: "acme", ID: "own"}.into(nil)
+		metadata, err := document{Customer: "acme", ID: "own"}.addTo(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, boom := New(new(hanging), customerOf), errors.New("boom")
+		m, boom := middleware(t, new(hanging)), errors.New("boom")
 		job := &rivertype.JobRow{Metadata: metadata, Attempt: 1, MaxAttempts: 3}
 		if err := m.Work(t.Context(), job, func(context.Context) error { return nil }); err != nil {
 			t.Error(err)
@@ -334,7 +333,7 @@ func TestWork_NoCustomer(t *testing.T) {
 	for _, metadata := range []string{``, `{}`, `{"docpriority": 3}`, `{"docpriority": {"document": "own"}}`} {
 		store := new(counting)
 		began := false
-		err := New(store, customerOf).Work(t.Context(), &rivertype.JobRow{Metadata: []byte(metadata)}, func(context.Context) error {
+		err := middleware(t, store).Work(t.Context(), &rivertype.JobRow{Metadata: []byte(metadata)}, func(context.Context) error {
 			began = true
 			return nil
 		})
@@ -346,18 +345,21 @@ func TestWork_NoCustomer(t *testing.T) {
 
 func TestNew_Missing(t *testing.T) {
 	t.Parallel()
-	for what, call := range map[string]func(){
-		"no store":      func() { New(nil, customerOf) },
-		"a nil store":   func() { New((*memory.Store)(nil), customerOf) },
-		"no customerOf": func() { New(new(memory.Store), nil) },
-	} {
-		func() {
-			defer func() {
-				if reason := fmt.Sprint(recover()); !strings.HasPrefix(reason, "priorityriver: ") || !strings.Contains(reason, " needs a ") {
-					t.Errorf("%s: %s", what, reason)
-				}
-			}()
-			call()
-		}()
+	_, noStore := New(nil, customerOf)
+	_, nilStore := New((*memory.Store)(nil), customerOf)
+	_, noCustomerOf := New(new(memory.Store), nil)
+	for err, want := range map[error]string{noStore: "the store is nil", nilStore: "the store is nil", noCustomerOf: "customerOf is nil"} {
+		if !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want: %s", err, want)
+		}
 	}
+}
+
+func middleware(t *testing.T, store priority.Store) *Middleware {
+	t.Helper()
+	m, err := New(store, customerOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

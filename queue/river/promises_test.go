@@ -6,15 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/testing/brokertest"
-	"github.com/docpriority/priority/memory"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/testing/brokertest"
+	"github.com/docpriority/priority/memory"
 )
 
 func TestMain(m *testing.M) { brokertest.Main(m, subject) }
@@ -48,8 +49,8 @@ func start(tb testing.TB) (brokertest.Broker, string) {
 	return server, server.URL
 }
 
-// jobs are a program's.
-type jobs struct {
+// program is what a team writes around a river.Client.
+type program struct {
 	client *river.Client[pgx.Tx]
 	pool   *pgxpool.Pool
 	handle func(context.Context, string) error
@@ -60,45 +61,49 @@ func openQueue(ctx context.Context, url string, store priority.Store) (brokertes
 	if err != nil {
 		return nil, err
 	}
-	q := &jobs{pool: pool}
+	middleware, err := New(store, customerOf)
+	if err != nil {
+		return nil, err
+	}
+	p := &program{pool: pool}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[invoice]) error {
-		return q.handle(ctx, job.Args.Document)
+		return p.handle(ctx, job.Args.Document)
 	}))
-	q.client, err = river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Middleware: []rivertype.Middleware{New(store, customerOf)},
+	p.client, err = river.NewClient(riverpgxv5.New(pool), &river.Config{
+		Middleware: []rivertype.Middleware{middleware},
 		Queues:     map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2}},
 		Workers:    workers, Logger: slog.New(slog.DiscardHandler),
 		MaxAttempts: tries, RetryPolicy: atOnce{},
 		FetchCooldown: 10 * time.Millisecond, FetchPollInterval: 100 * time.Millisecond,
 	})
-	return q, err
+	return p, err
 }
 
 type atOnce struct{}
 
 func (atOnce) NextRetry(*rivertype.JobRow) time.Time { return time.Now() }
 
-func (q *jobs) Publish(ctx context.Context, customer, document string) error {
-	_, err := q.client.Insert(ctx, invoice{customer, document}, nil)
+func (p *program) Publish(ctx context.Context, customer, document string) error {
+	_, err := p.client.Insert(ctx, invoice{customer, document}, nil)
 	return err
 }
 
-// The client is not to see the end of the context: to River it is to stop without waiting
-// for the jobs in hand.
-func (q *jobs) Work(ctx context.Context, handle func(context.Context, string) error) error {
-	q.handle = handle
-	if err := q.client.Start(context.WithoutCancel(ctx)); err != nil {
+// Work hides the end of the context from the client, which would stop without waiting for
+// the jobs in hand.
+func (p *program) Work(ctx context.Context, handle func(context.Context, string) error) error {
+	p.handle = handle
+	if err := p.client.Start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	<-ctx.Done()
-	return q.client.Stop(context.WithoutCancel(ctx))
+	return p.client.Stop(context.WithoutCancel(ctx))
 }
 
-func (q *jobs) Close() { q.pool.Close() }
+func (p *program) Close() { p.pool.Close() }
 
-// expire has the jobs in hand be overdue, and the next worker that starts look for them at
-// once: River's rescuer comes by when somebody begins to lead.
+// expire makes the jobs in hand overdue, and takes away the lead, because River's rescuer
+// looks for such jobs when a worker begins to lead.
 func expire(tb testing.TB, url string) {
 	tb.Helper()
 	conn, err := pgx.Connect(tb.Context(), url)
@@ -116,8 +121,8 @@ func expire(tb testing.TB, url string) {
 	}
 }
 
-// Nothing but Settle sees the end of a job that an operator cancels. A document of which
-// another job waits is not over.
+// Nothing but Settle sees the end of a job that an operator cancels. A document has not
+// ended while another job of it waits.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	_, url := start(t)
@@ -127,7 +132,7 @@ func TestSettle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	client := opened.(*jobs).client
+	client := opened.(*program).client
 	for _, job := range []struct {
 		document  string
 		cancelled bool

@@ -7,14 +7,15 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/docpriority/priority"
 )
 
 const (
 	settleEvery = 10 * time.Second
-	longest     = 24 * time.Hour // no lease is longer
+	maxLease    = 24 * time.Hour
 )
 
 // Settle calls Done, until the context ends, for documents whose jobs end without a worker,
@@ -25,7 +26,7 @@ const (
 //
 // It reads the jobs in the client's schema. The client need not be started.
 func Settle[TTx any](ctx context.Context, client *river.Client[TTx], store priority.Store) {
-	since := time.Now().Add(-longest)
+	since := time.Now().Add(-maxLease)
 	ticker := time.NewTicker(settleEvery)
 	defer ticker.Stop()
 	for {
@@ -49,41 +50,40 @@ func settle[TTx any](ctx context.Context, client *river.Client[TTx], store prior
 	ended := river.NewJobListParams().States(rivertype.JobStateDiscarded, rivertype.JobStateCancelled).
 		Where("finalized_at > @since", river.NamedArgs{"since": since}).First(100)
 	for {
-		found, err := client.JobList(ctx, ended)
+		page, err := client.JobList(ctx, ended)
 		if err != nil {
 			return err
 		}
-		for _, job := range found.Jobs {
-			of, ok := documentOf(job.Metadata)
+		for _, job := range page.Jobs {
+			d, ok := documentOf(job.Metadata)
 			if !ok {
 				continue
 			}
-			if waits, err := isThereAgain(ctx, client, of); err != nil || waits {
-				if err != nil {
-					return err
-				}
+			if isWaiting, err := hasJob(ctx, client, d); err != nil {
+				return err
+			} else if isWaiting {
 				continue
 			}
-			err := done(ctx, store, of, 0)
+			err := done(ctx, store, d, 0)
 			if errors.Is(err, priority.ErrNotCounted) || errors.Is(err, priority.ErrOutcomeUnknown) {
 				return err // retry later; other errors concern only this document
 			}
 		}
-		if found.LastCursor == nil {
+		if page.LastCursor == nil {
 			return nil
 		}
-		ended = ended.After(found.LastCursor)
+		ended = ended.After(page.LastCursor)
 	}
 }
 
-// isThereAgain reports whether a job of the document is waiting or running.
-func isThereAgain[TTx any](ctx context.Context, client *river.Client[TTx], of document) (bool, error) {
-	same, err := json.Marshal(map[string]any{key: map[string]string{"customer": of.Customer, "document": of.ID}})
+// hasJob reports whether a job of the document is waiting or running.
+func hasJob[TTx any](ctx context.Context, client *river.Client[TTx], d document) (bool, error) {
+	fragment, err := json.Marshal(map[string]any{key: map[string]string{"customer": d.Customer, "document": d.ID}})
 	if err != nil {
 		return false, err
 	}
-	found, err := client.JobList(ctx, river.NewJobListParams().First(1).Metadata(string(same)).States(
+	page, err := client.JobList(ctx, river.NewJobListParams().First(1).Metadata(string(fragment)).States(
 		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,
 		rivertype.JobStateRunning, rivertype.JobStateScheduled))
-	return err == nil && len(found.Jobs) > 0, err
+	return err == nil && len(page.Jobs) > 0, err
 }

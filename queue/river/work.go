@@ -13,15 +13,15 @@ var errPanicked = errors.New("priorityriver: the worker has panicked")
 // Work calls Done before River records the job's end. So a crash in between repeats the
 // document, but leaves nothing pending.
 func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) (err error) {
-	of, ok := documentOf(job.Metadata)
+	d, ok := documentOf(job.Metadata)
 	if !ok {
 		return work(ctx)
 	}
 	began := time.Now()
-	err = errPanicked // River recovers
+	err = errPanicked // unless work returns; River recovers
 	defer func() {
 		if isOver(ctx, job, err) {
-			_ = done(ctx, m.store, of, time.Since(began))
+			_ = done(ctx, m.store, d, time.Since(began))
 		}
 	}()
 	err = work(ctx)

@@ -22,19 +22,19 @@ const decisionOf = ({ resetIn, ruleLevel, ...decision }) => ({ ...decision, rese
 
 const endedOf = ({ document, latency, level }) => ({ document: document.toString('base64'), latency_ms: latency, level });
 
-function stateOf({ rule, nextLevel, resetIn, pendingLast, oldest, latency, lease, ruleLevel, override, ...state }) {
+function stateOf({ rule, nextLevel, resetIn, pendingFlood, oldest, latency, lease, ruleLevel, bounds, overrideEndsIn, ...state }) {
   return {
-    ...state, rule: rules[rule], next_level: nextLevel, reset_in_ms: resetIn, pending_last: pendingLast,
+    ...state, rule: rules[rule], next_level: nextLevel, reset_in_ms: resetIn, pending_flood: pendingFlood,
     oldest_ms: oldest, latency_ms: latency, lease_ms: lease, rule_level: ruleLevel,
-    ...(override && { earliest: override.earliest, latest: override.latest, override_ends_in_ms: override.endsIn ?? 0 }),
+    ...bounds, override_ends_in_ms: overrideEndsIn,
   };
 }
 
 let store;
 
 async function answer(request) {
-  const { do: what, customer, documents = [], costs, n = 1 } = request;
-  const whose = customer === undefined ? undefined : Buffer.from(customer, 'base64');
+  const { do: what, documents = [], n = 1 } = request;
+  const customer = request.customer && Buffer.from(request.customer, 'base64');
   const ids = documents.map((document) => Buffer.from(document, 'base64'));
   switch (what) {
     case 'open': {
@@ -45,23 +45,25 @@ async function answer(request) {
       return {};
     }
     case 'next':
-      return { decisions: (n === 1 ? [await store.next(whose)] : await store.nextN(whose, n)).map(decisionOf) };
+      return { decisions: (n === 1 ? [await store.next(customer)] : await store.nextN(customer, n)).map(decisionOf) };
     case 'submit': {
-      const one = ids.length === 1 && (costs === undefined || costs.length === 1);
-      const decisions = one ? [await store.submit(whose, ids[0], { cost: costs?.[0] })] : await store.submitN(whose, ids, { costs });
+      const { costs = ids.map(() => 0) } = request;
+      if (costs.length !== ids.length) throw new RangeError(`there are ${costs.length} costs for ${ids.length} documents`);
+      const items = ids.map((id, i) => ({ id, cost: costs[i] }));
+      const decisions = items.length === 1 ? [await store.submit(customer, ids[0], { cost: costs[0] })] : await store.submitN(customer, items);
       return { decisions: decisions.map(decisionOf) };
     }
     case 'done': {
-      const ended = ids.length === 1 ? await store.done(whose, ids[0], request.took_ms) : await store.doneN(whose, ids, request.took_ms);
+      const ended = ids.length === 1 ? await store.done(customer, ids[0], request.took_ms) : await store.doneN(customer, ids, request.took_ms);
       return { ended: [ended ?? []].flat().map(endedOf) };
     }
     case 'peek':
-      return { state: stateOf(await store.peek(whose)) };
+      return { state: stateOf(await store.peek(customer)) };
     case 'reset':
-      await store.reset(whose);
+      await store.reset(customer);
       return {};
     case 'key':
-      return { key: store.keys(whose)[request.kind].toString('base64') };
+      return { key: store.keys(customer)[request.kind].toString('base64') };
     case 'script': {
       const { text, sha1 } = store.script(request.name);
       return { script: text, sha1 };
@@ -88,10 +90,10 @@ async function serve(request) {
   process.stdout.write(`${JSON.stringify({ id: request.id, ...reply })}\n`);
 }
 
-const under = new Set();
+const requests = new Set();
 for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
-  const serving = serve(JSON.parse(line)).finally(() => under.delete(serving));
-  under.add(serving);
+  const serving = serve(JSON.parse(line)).finally(() => requests.delete(serving));
+  requests.add(serving);
 }
-await Promise.all(under);
+await Promise.all(requests);
 await store?.close();

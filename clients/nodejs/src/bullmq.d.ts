@@ -14,7 +14,6 @@
 import type { Store } from './index.js';
 
 // The needed parts of BullMQ's classes, whose types differ between its versions.
-/* eslint-disable @typescript-eslint/no-explicit-any */
 interface JobQueue {
   add(name: any, data: any, opts?: any): Promise<any>;
   addBulk(jobs: any): Promise<any>;
@@ -45,7 +44,7 @@ export function submitJobs<Queue extends JobQueue>(queue: Queue, store: Store, o
 
 /**
  * Returns a processor that calls done for a job: after it was processed and before BullMQ
- * knows, and after the last failed attempt; not before a further attempt, nor for a
+ * knows, and after the final failed attempt; not before a further attempt, nor for a
  * DelayedError, WaitingError, WaitingChildrenError or RateLimitError. A done that fails
  * emits a process warning, and the job does not fail.
  */

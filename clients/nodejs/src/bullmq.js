@@ -8,13 +8,12 @@ const { randomUUID } = require('node:crypto');
 const { checkKind, checkMethods, checkNames } = require('./check.js');
 const { OutcomeUnknown } = require('./errors.js');
 
-const mostSubmitted = 100; // documents in a call of submitN
+const maxDocuments = 100; // documents in a call of submitN
 
-// A job carries its document among its options, which neither retries nor updateData
-// change.
-const carried = 'docpriority';
+// A job carries its document in this option, because neither retries nor updateData change options.
+const option = 'docpriority';
 
-const queues = new WeakSet(); // that submit their jobs
+const queues = new WeakSet(); // those that submit their jobs already
 
 function submitJobs(queue, store, options) {
   checkMethods('the queue', queue, 'add', 'addBulk');
@@ -27,20 +26,24 @@ function submitJobs(queue, store, options) {
   queues.add(queue);
   const add = queue.add.bind(queue);
   const addBulk = queue.addBulk.bind(queue);
-  queue.add = async (name, data, opts) => (await submitted([{ name, data, opts }], async ([job]) => [await add(name, data, job.opts)]))[0];
-  queue.addBulk = (jobs) => submitted(jobs, addBulk);
+  queue.add = async (name, data, opts) => {
+    const [job] = await submitAndAdd([{ name, data, opts }], async ([job]) => [await add(name, data, job.opts)]);
+    return job;
+  };
+  queue.addBulk = (jobs) => submitAndAdd(jobs, addBulk);
   return queue;
 
-  async function submitted(jobs, addAll) {
-    const documents = jobs.map(({ name, data }) => documentOf(customerOf(data, name), () => costOf(data, name)));
-    const ours = documents.filter(Boolean);
-    const tried = []; // the documents that may have been submitted
+  async function submitAndAdd(jobs, addAll) {
+    const documents = jobs.map(({ name, data }) => {
+      const customer = customerOf(data, name);
+      return customer ? { customer, document: randomUUID(), cost: costOf(data, name) ?? 0 } : undefined;
+    });
     let added;
     try {
-      const levels = await submit(store, ours, tried);
-      added = await addAll(jobs.map((job, i) => (documents[i] ? withLevel(job, documents[i], levels.get(documents[i])) : job)));
+      await submit(store, documents.filter(Boolean));
+      added = await addAll(jobs.map((job, i) => (documents[i] ? withDocument(job, documents[i]) : job)));
     } catch (error) {
-      await Promise.all(tried.map((document) => done(store, document)));
+      await Promise.all(documents.map((document) => document?.mayBePending && done(store, document)));
       throw error;
     }
     await Promise.all(added.map((job, i) => documents[i] && doneIfIgnored(job, documents[i], jobs[i].opts)));
@@ -53,9 +56,9 @@ function submitJobs(queue, store, options) {
     if (jobId === undefined && deduplication === undefined && repeat === undefined) return;
     try {
       const job = added && (await queue.getJob(added.id));
-      if (carriedBy(job)?.document !== document.document) await done(store, document);
+      if (documentOf(job)?.document !== document.document) await done(store, document);
     } catch (error) {
-      warn(error); // the job is there
+      warn(error); // add must not fail: BullMQ has added the job
     }
   }
 }
@@ -69,55 +72,49 @@ function doneAfter(store, processor) {
     try {
       result = await processor.call(this, job, ...rest);
     } catch (error) {
-      if (isLast(job, error)) await done(store, carriedBy(job), performance.now() - begun);
+      if (isFinal(job, error)) await done(store, documentOf(job), performance.now() - begun);
       throw error;
     }
-    await done(store, carriedBy(job), performance.now() - begun);
+    await done(store, documentOf(job), performance.now() - begun);
     return result;
   };
   // BullMQ looks at the number of a processor's arguments.
   return Object.defineProperty(wrapped, 'length', { value: processor.length });
 }
 
-// A job that fails temporarily has not finished.
 function doneAtEnd(store) {
   checkMethods('the store', store, 'done');
   return async (job) => {
-    if (job?.finishedOn) await done(store, carriedBy(job));
+    if (job?.finishedOn) await done(store, documentOf(job));
   };
 }
 
-const documentOf = (customer, costOf) => (customer ? { customer, document: randomUUID(), cost: costOf() ?? 0 } : undefined);
+const withDocument = ({ opts, ...job }, { customer, document, level }) => ({ ...job, opts: { ...opts, priority: level, [option]: { customer, document } } });
 
-const withLevel = ({ opts, ...job }, { customer, document }, level) => ({ ...job, opts: { ...opts, priority: level, [carried]: { customer, document } } });
+const documentOf = (job) => job?.opts?.[option];
 
-const carriedBy = (job) => job?.opts?.[carried];
-
-// Returns the levels of documents; each is added to tried before it is submitted.
-async function submit(store, documents, tried) {
-  const ofCustomers = new Map();
+// Sets the level of each document, and whether it may be pending.
+async function submit(store, documents) {
+  const byCustomer = new Map();
   for (const document of documents) {
-    if (!ofCustomers.has(document.customer)) ofCustomers.set(document.customer, []);
-    ofCustomers.get(document.customer).push(document);
+    if (!byCustomer.has(document.customer)) byCustomer.set(document.customer, []);
+    byCustomer.get(document.customer).push(document);
   }
-  const levels = new Map();
-  for (const [customer, all] of ofCustomers) {
-    for (let begin = 0; begin < all.length; begin += mostSubmitted) {
-      const some = all.slice(begin, begin + mostSubmitted);
-      tried.push(...some);
+  for (const [customer, all] of byCustomer) {
+    for (let begin = 0; begin < all.length; begin += maxDocuments) {
+      const batch = all.slice(begin, begin + maxDocuments);
       try {
-        const decisions = await store.submitN(customer, some.map(({ document }) => document), { costs: some.map(({ cost }) => cost) });
-        for (const [i, { level }] of decisions.entries()) levels.set(some[i], level);
+        const decisions = await store.submitN(customer, batch.map(({ document, cost }) => ({ id: document, cost })));
+        for (const [i, { level }] of decisions.entries()) Object.assign(batch[i], { level, mayBePending: true });
       } catch (error) {
-        if (!(error instanceof OutcomeUnknown)) tried.splice(-some.length); // certainly not submitted
+        for (const document of batch) document.mayBePending = error instanceof OutcomeUnknown;
         throw error;
       }
     }
   }
-  return levels;
 }
 
-// Does not fail, because that would repeat the job.
+// Does not fail, because BullMQ would then repeat the job.
 async function done(store, document, took) {
   if (!document) return;
   try {
@@ -127,13 +124,15 @@ async function done(store, document, took) {
   }
 }
 
-// Whether a failed job will not be retried, as far as its processor can know.
-function isLast({ attemptsMade, opts }, error) {
-  if (notEnds.has(error?.name) || error?.message === 'bullmq:rateLimitExceeded') return false;
+// Tells whether a failed job will not be retried, as far as its processor can know.
+function isFinal({ attemptsMade, opts }, error) {
+  if (pauses.has(error?.name) || error?.message === rateLimited) return false;
   return error?.name === 'UnrecoverableError' || !(attemptsMade + 1 < opts.attempts);
 }
 
-const notEnds = new Set(['DelayedError', 'WaitingError', 'WaitingChildrenError', 'RateLimitError']);
+// As BullMQ knows them:
+const pauses = new Set(['DelayedError', 'WaitingError', 'WaitingChildrenError']); // by name
+const rateLimited = 'bullmq:rateLimitExceeded'; // by message
 
 const warn = (error) => process.emitWarning(error instanceof Error ? error : String(error));
 

@@ -20,9 +20,9 @@ function checkMethods(what, object, ...names) {
   for (const name of names) if (typeof object?.[name] !== 'function') throw new TypeError(`docpriority: ${what} has no ${name}`);
 }
 
-function checkInteger(name, value, least, most) {
+function checkInteger(name, value, min, max) {
   checkKind(name, value, 'number');
-  if (!Number.isInteger(value) || value < least || value > most) throw new RangeError(`docpriority: ${name} = ${value} is not a whole number from ${least} to ${most}`);
+  if (!Number.isInteger(value) || value < min || value > max) throw new RangeError(`docpriority: ${name} = ${value} is not a whole number from ${min} to ${max}`);
 }
 
 function checkAmount(name, value, zero = '0') {

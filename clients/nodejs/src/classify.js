@@ -1,6 +1,6 @@
 'use strict';
 
-// The outcome of one try of a call, and how to go on.
+// What became of one try of a call, and how to go on.
 
 const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 
@@ -32,12 +32,11 @@ function judge(error, { repeatable, readOnly }) {
   if (corrupt.test(text)) return { Class: Corrupt };
   if (refusedForAMoment.test(text) || readOnlyServer.test(text)) return { Class: NotCounted, again: true };
   if (refused.test(text) || readOnly) return { Class: NotCounted };
-  return { Class: OutcomeUnknown }; // it may come from the middle of a script
+  return { Class: OutcomeUnknown }; // the script may have written something before
 }
 
-// How Redis's replies begin if it did not run a script, or refused the script's first
-// write, so that nothing was written. Redis before 7.0 puts other words before a refusal
-// within a script.
+// How Redis's errors begin if it did not run a script, or refused the script's first write, so that
+// nothing was written. Redis before 7.0 puts other words in front if that happens within a script.
 const readOnlyServer = /^READONLY |-READONLY |READONLY You can't write/;
 const corrupt = /^(CORRUPTCOUNT|CORRUPTPENDING) /;
 const refusedForAMoment = /^((LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|BUSY) |ERR max number of clients reached)/;

@@ -9,24 +9,25 @@ const { getEventListeners, setMaxListeners } = require('node:events');
 const { isReplica, Lost, Refused, Unsent } = require('./classify.js');
 const { kindOf } = require('./check.js');
 
-const renewEvery = 2_000; // milliseconds
-const endsAfter = 60_000; // by then no call waits for a replaced client
+// In milliseconds:
+const renewEvery = 2_000; // a client is replaced no more often
+const replacedLasts = 60_000; // a client that was replaced ends then, because no call waits for it any more
 
 class Wire {
-  #make;
+  #newClient;
   #client;
-  #next; // the client that will replace it once ready
-  #madeAt; // when the last client was created
-  #clients = new Set(); // all that have not ended
+  #replacement; // the client that is used instead once it is ready
+  #openedAt; // when the newest client was opened
+  #clients = new Set(); // those that have not ended
 
   constructor(client) {
-    this.#make = makerOf(client);
+    this.#newClient = constructorOf(client);
   }
 
   /** Sends a command and returns the reply; key is for a cluster. Rejects with Refused, Unsent or Lost. */
   async send(args, key, deadline) {
     const client = await this.#ready(deadline);
-    if (deadline.over) throw new Unsent(`it was not sent: ${deadline.why}`);
+    if (deadline.isOver) throw new Unsent(`it was not sent: ${deadline.reason}`);
     try {
       return await deadline.race(client.send(args, key, deadline.signal));
     } catch (error) {
@@ -48,23 +49,25 @@ class Wire {
     for (const client of this.#clients) client.end();
   }
 
-  // It polls: one promise for all calls would retain memory for each until an outage is
-  // over.
+  // It polls. If all calls waited for one promise, it would keep something of each in memory until
+  // an outage is over.
   async #ready(deadline) {
-    for (;;) {
-      const client = this.#current();
-      if (client.isReady) return client;
-      if (/^(WRONGPASS|NOAUTH|NOPERM) /.test(client.why?.message)) throw new Refused(client.why.message, { cause: client.why });
-      if (!client.failed && (await deadline.pause(5))) continue;
-      const why = client.why?.message ?? 'the server does not answer';
-      throw new Unsent(deadline.over && !deadline.timedOut ? `it was not sent: ${deadline.why}` : `no connection in time: ${why}`, { cause: client.why });
+    let client = this.#current();
+    while (!client.isReady) {
+      const cause = client.connectionError;
+      if (/^(WRONGPASS|NOAUTH|NOPERM) /.test(cause?.message)) throw new Refused(cause.message, { cause });
+      if (client.failed || !(await deadline.pause(5))) {
+        throw new Unsent(deadline.isOver && !deadline.timedOut ? `it was not sent: ${deadline.reason}` : `no connection in time: ${cause?.message ?? 'the server does not answer'}`, { cause });
+      }
+      if (!client.failed) client = this.#current();
     }
+    return client;
   }
 
   #current() {
-    if (this.#next?.isReady) {
-      setTimeout((old) => this.#end(old), endsAfter, this.#client).unref();
-      [this.#client, this.#next] = [this.#next, undefined];
+    if (this.#replacement?.isReady) {
+      setTimeout((replaced) => this.#end(replaced), replacedLasts, this.#client).unref();
+      [this.#client, this.#replacement] = [this.#replacement, undefined];
     }
     if (this.#client?.failed) this.#end(this.#client);
     if (!this.#clients.has(this.#client)) this.#client = this.#open();
@@ -73,14 +76,14 @@ class Wire {
 
   // The client stays in use until the new one is ready, and then until its calls have ended.
   #renew() {
-    if (performance.now() - this.#madeAt < renewEvery) return;
-    this.#end(this.#next);
-    this.#next = this.#open();
+    if (performance.now() - this.#openedAt < renewEvery) return;
+    this.#end(this.#replacement);
+    this.#replacement = this.#open();
   }
 
   #open() {
-    this.#madeAt = performance.now();
-    const client = this.#make();
+    this.#openedAt = performance.now();
+    const client = this.#newClient();
     this.#clients.add(client);
     return client;
   }
@@ -90,15 +93,15 @@ class Wire {
   }
 }
 
-// Returns a function that creates the store's client.
-function makerOf(client) {
+// Returns a function that copies a caller's client.
+function constructorOf(client) {
   const has = (...names) => names.every((name) => typeof client?.[name] === 'function');
   if (has('callBuffer', 'duplicate')) return () => new Ioredis(client);
   if (has('withTypeMapping', 'duplicate') && (has('nodeClient') || (has('withAbortSignal') && 'isReady' in client))) return () => new NodeRedis(client);
   throw new TypeError(`docpriority: a client or cluster of node-redis or ioredis, 5 or later, is needed, from createClient, createCluster, new Redis or new Cluster (not createClientPool or createSentinel), not ${kindOf(client)}`);
 }
 
-// Milliseconds until the next attempt to connect, without a limit on attempts.
+// Returns the milliseconds until the next attempt to connect, however many there were.
 const pauseToConnect = (tries) => Math.min(50 * 2 ** Math.min(tries, 6), 2_000) * (0.5 + Math.random() / 2);
 
 // For ioredis: single servers, and the nodes of a cluster.
@@ -106,13 +109,13 @@ const ioredisOptions = {
   lazyConnect: false,
   retryStrategy: pauseToConnect,
   sentinelRetryStrategy: pauseToConnect,
-  autoResendUnfulfilledCommands: false, // or a document is counted again after reconnecting
-  reconnectOnError: null, // it may resend too
-  maxRetriesPerRequest: 0, // sent commands fail with the connection
-  enableOfflineQueue: false, // so unsent commands are known to be unsent
+  autoResendUnfulfilledCommands: false, // else a document may be counted again after reconnecting
+  reconnectOnError: null, // it may resend, too
+  maxRetriesPerRequest: 0, // a command that was sent fails when its connection does
+  enableOfflineQueue: false, // a command that cannot be sent fails at once, so it is known to be unsent
   enableReadyCheck: false, // it needs the right to run INFO
   enableAutoPipelining: false,
-  commandTimeout: undefined, // the store has its own
+  commandTimeout: undefined, // the store has timers of its own
   keyPrefix: '',
   stringNumbers: false,
   protocol: 2,
@@ -122,9 +125,9 @@ const ioredisOptions = {
 const ioredisClusterOptions = {
   lazyConnect: false,
   clusterRetryStrategy: pauseToConnect,
-  retryDelayOnFailover: 0, // or commands lost with a node are sent to the next one
-  retryDelayOnClusterDown: 0, // a call retries, within its time
-  enableOfflineQueue: true, // the first command opens a node's connection
+  retryDelayOnFailover: 0, // else commands that were lost with a node are sent to the next one
+  retryDelayOnClusterDown: 0, // the store tries again itself, within the call's time
+  enableOfflineQueue: true, // because a node's first command opens its connection
   enableReadyCheck: false,
   enableAutoPipelining: false,
   scaleReads: 'master',
@@ -132,15 +135,15 @@ const ioredisClusterOptions = {
 };
 
 class Ioredis {
-  why; // it is not ready
+  connectionError; // why there is no connection, if that is known
   #redis;
 
   constructor(client) {
     this.#redis = client.isCluster
       ? client.duplicate([], { ...ioredisClusterOptions, redisOptions: { ...client.options.redisOptions, ...ioredisOptions } })
       : client.duplicate(ioredisOptions);
-    this.#redis.on('error', (error) => (this.why = error.lastNodeError ?? error));
-    this.#redis.on('ready', () => (this.why = undefined));
+    this.#redis.on('error', (error) => (this.connectionError = error.lastNodeError ?? error));
+    this.#redis.on('ready', () => (this.connectionError = undefined));
   }
 
   get isReady() {
@@ -148,8 +151,8 @@ class Ioredis {
   }
 
   send([name, ...args]) {
-    // ioredis writes a command of strings at once, but one with a Buffer piece by piece.
-    // With a name in capitals, ioredis 5.0 finds no keys.
+    // ioredis writes a command of strings at once, but one with a Buffer piece by piece. In a
+    // command whose name is in capitals, ioredis 5.0 does not find the keys.
     return this.#redis.call(name.toLowerCase(), ...args.map((arg) => (Buffer.isBuffer(arg) && isAscii(arg) ? arg.latin1Slice() : arg)));
   }
 
@@ -159,12 +162,12 @@ class Ioredis {
   }
 
   failureOf(error) {
-    // ioredis 5 sends commands before the reply to its login, and a failed login then ends them all,
-    // or Redis refuses them without saying why.
-    const { message } = error.message.startsWith('NOAUTH ') && this.why?.message.startsWith('WRONGPASS ') ? this.why : error;
+    // ioredis 5 sends commands before its login is answered. If that fails, it ends them all with
+    // the login's error, or Redis refuses them with NOAUTH, which does not say why.
+    const { message } = error.message.startsWith('NOAUTH ') && this.connectionError?.message.startsWith('WRONGPASS ') ? this.connectionError : error;
     if (error.name === 'ReplyError' && error.command?.name !== 'auth') return new Refused(message, { cause: error });
     if (/^Stream isn't writeable|^Too many Cluster redirections\. Last error: ReplyError/.test(error.message)) return new Unsent(error.message, { cause: error });
-    const why = this.why ?? error;
+    const why = this.connectionError ?? error;
     return new Lost(`no answer came: ${why.message}`, { cause: why });
   }
 
@@ -173,7 +176,7 @@ class Ioredis {
   }
 }
 
-// For node-redis, which resends nothing. An aborted signal removes a command from its queue.
+// For node-redis, which resends nothing. It takes a command out of its queue when the signal aborts.
 const nodeRedisOptions = {
   RESP: 2,
   commandOptions: {},
@@ -181,7 +184,7 @@ const nodeRedisOptions = {
   keyPrefix: undefined,
 };
 const nodeRedisNodeOptions = {
-  url: undefined, // the other options already contain it
+  url: undefined, // what it says is in the other options
   disableOfflineQueue: false,
   commandsQueueMaxLength: undefined,
   emitInvalidate: false,
@@ -190,36 +193,36 @@ const nodeRedisNodeOptions = {
 };
 
 class NodeRedis {
-  why; // it is not ready
-  isReady = false; // from then on, the library's queue takes commands
-  failed = false; // for good
+  connectionError; // why there is no connection, if that is known
+  isReady = false; // once it has connected, it queues commands while it reconnects
+  failed = false; // whether it has given up connecting
   #client;
   #isCluster;
-  #over = new AbortController(); // closes sockets that are still connecting
+  #ending = new AbortController(); // closes the socket that is still connecting, which destroy leaves alone
 
   constructor(client) {
     this.#isCluster = typeof client.nodeClient === 'function';
     const settings = optionsOf(client);
-    // Each socket adds a listener, which outlives it.
-    const { signal } = this.#over;
+    // Node.js adds a listener to the signal for each socket, and keeps it when the socket is closed.
+    const { signal } = this.#ending;
     setMaxListeners(0, signal);
     const reconnectStrategy = (tries) => {
       for (const listener of getEventListeners(signal, 'abort')) signal.removeEventListener('abort', listener);
       return !signal.aborted && pauseToConnect(tries);
     };
-    const ofNode = (options) => ({ ...options, socket: { ...options?.socket, signal, reconnectStrategy } });
+    const withSocket = (options) => ({ ...options, socket: { ...options?.socket, signal, reconnectStrategy } });
     this.#client = this.#isCluster
       ? client.duplicate({
         ...nodeRedisOptions, useReplicas: false, minimizeConnections: true, // so that a hanging node affects no others
-        defaults: { ...ofNode(settings.defaults), ...nodeRedisNodeOptions },
+        defaults: { ...withSocket(settings.defaults), ...nodeRedisNodeOptions },
       })
-      : client.duplicate({ ...nodeRedisOptions, ...nodeRedisNodeOptions, ...ofNode({ socket: settings.socket }) });
-    this.#client.on('error', (error) => (this.why = error));
-    this.#client.on('node-error', (error) => (this.why = error));
-    for (const ready of ['ready', 'node-ready']) this.#client.on(ready, () => (this.why = undefined));
+      : client.duplicate({ ...nodeRedisOptions, ...nodeRedisNodeOptions, ...withSocket({ socket: settings.socket }) });
+    this.#client.on('error', (error) => (this.connectionError = error));
+    this.#client.on('node-error', (error) => (this.connectionError = error));
+    for (const ready of ['ready', 'node-ready']) this.#client.on(ready, () => (this.connectionError = undefined));
     this.#client.connect().then(() => (this.isReady = true), (error) => {
       this.failed = true;
-      this.why ??= error;
+      this.connectionError ??= error;
     });
   }
 
@@ -235,7 +238,7 @@ class NodeRedis {
   failureOf(error) {
     const { message, code } = error;
     if (code === undefined && /^[A-Z][A-Z0-9]{2,} /.test(message)) return new Refused(message, { cause: error });
-    const cause = this.why ?? error;
+    const cause = this.connectionError ?? error;
     if (/^The (command was aborted|client is (closed|offline)|queue is full)|^Cannot find node |^Too many Cluster redirections/.test(message)) {
       return new Unsent(`no connection in time: ${cause.message}`, { cause });
     }
@@ -246,19 +249,21 @@ class NodeRedis {
     try {
       this.#client.destroy();
     } catch {
-      // it was not open
+      // it has not been open
     }
-    this.#over.abort();
+    this.#ending.abort();
   }
 }
 
-// A cluster hides its options, but passes them to its duplicate.
+// Of a node-redis cluster, only the constructor that its prototype names for duplicate gets to see
+// the options: so duplicate is called with a prototype that names a function that returns them.
 function optionsOf(client) {
   if (client.options) return client.options;
-  function Options(options) {
-    Object.assign(this, options);
-  }
-  return client.duplicate.call(Object.create({ constructor: Options }, { _self: { value: client._self } }));
+  const prototype = Object.create(client);
+  prototype.constructor = function (options) {
+    return options;
+  };
+  return Object.create(prototype).duplicate();
 }
 
 module.exports = { Wire };

@@ -1,85 +1,87 @@
 'use strict';
 
-// Counts the results of calls for the fleet's reports: exactly for the last minute, less so for the last hour.
+// Counts the results of calls for the fleet's reports: exactly for a minute, less so for an hour.
 
 const { isUtf8 } = require('node:buffer');
 const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 
-const steps = 12; // of the window, and of the hour
-const [stepLength, partLength, day] = [5_000, 300_000, 86_400_000]; // milliseconds
-const mostCustomers = 1_000; // counted separately in a step
-const [mostBusiest, mostOthers] = [20, 10];
-const mostBytes = 12_288; // of a report, and of the waits in it
-const mostBytesOfWaits = 4_096;
+const steps = 12; // a minute has as many as an hour
+const [stepOfMinute, stepOfHour, day] = [5_000, 300_000, 86_400_000]; // milliseconds
+const maxCustomers = 1_000; // a step counts this number separately
+const [maxBusiest, maxOthers] = [20, 10];
+const maxBytes = 12_288; // a longer report drops customers
+const maxBytesOfWaits = 4_096; // longer ones are made coarser
 const lastBucket = 107;
 
 class Collector {
-  #up; // milliseconds since the process joined
-  #minute = new Steps(stepLength);
-  #hour = new Steps(partLength);
-  #waiting = new Map(); // the last decisions by load
+  #uptime; // returns the milliseconds since the process joined
+  #minute = new Steps(stepOfMinute);
+  #hour = new Steps(stepOfHour);
+  #waiting = new Map(); // the latest decision by load of each customer, for a day
 
   /** now returns milliseconds from any start. */
   constructor(now = () => performance.now()) {
     const joined = now();
-    this.#up = () => Math.floor(now() - joined);
+    this.#uptime = () => Math.floor(now() - joined);
   }
 
   /** Counts the decisions of a call, rule being 'count' or 'load'. The customer is bytes in Latin-1. */
-  decided(rule, customer, decisions) {
-    const at = this.#up();
-    const [minute, hour] = [this.#minute.at(at), this.#hour.at(at)];
+  countDecisions(rule, customer, decisions) {
+    const time = this.#uptime();
+    const [minute, hour] = [this.#minute.current(time), this.#hour.current(time)];
     for (const { level, ruleLevel, degraded } of decisions) {
       add(minute.numbers, `by_${rule}.${level}`, 1);
       if (level !== ruleLevel) add(minute.numbers, 'overridden', 1);
       if (degraded) add(minute.numbers, 'fallback', 1);
     }
-    const { level, pending, [rule]: number } = decisions.at(-1);
-    const last = { at, rule, level, pending, [rule]: number };
-    for (const { customers } of [minute, hour]) countCustomer(customers, customer, decisions.length, last);
+    const decision = decisions.at(-1);
+    const latest = { time, rule, level: decision.level, pending: decision.pending, [rule]: decision[rule] };
+    for (const { customers } of [minute, hour]) countCustomer(customers, customer, decisions.length, latest);
     if (rule !== 'load') return;
-    if (!this.#waiting.has(customer) && this.#waiting.size >= mostCustomers) {
-      this.#waiting = new Map([...this.#waiting].sort(([, a], [, b]) => b.pending - a.pending).slice(0, mostCustomers / 2));
+    if (!this.#waiting.has(customer) && this.#waiting.size >= maxCustomers) {
+      this.#waiting = new Map([...this.#waiting].sort(([, a], [, b]) => b.pending - a.pending).slice(0, maxCustomers / 2));
     }
-    this.#waiting.set(customer, last);
+    this.#waiting.set(customer, latest);
   }
 
   /** Counts documents that were done. */
-  ended(ended) {
+  countEnded(ended) {
     for (const { level, latency } of ended) {
-      const [at, bucket] = [this.#up(), bucketOf(latency)];
-      add(this.#minute.at(at).numbers, `waits.${level}.${bucket}`, 1);
-      if (level === 1) add(this.#hour.at(at).numbers, `first_hour.${bucket}`, 1);
+      const [time, bucket] = [this.#uptime(), bucketOf(latency)];
+      add(this.#minute.current(time).numbers, `waits.${level}.${bucket}`, 1);
+      if (level === 1) add(this.#hour.current(time).numbers, `first_hour.${bucket}`, 1);
     }
   }
 
   /** Counts the documents of a call that failed. */
-  failed(documents, error) {
-    add(this.#minute.at(this.#up()).numbers, `errors.${classOf(error)}`, documents);
+  countFailure(documents, error) {
+    add(this.#minute.current(this.#uptime()).numbers, `errors.${classOf(error)}`, documents);
   }
 
   /** Returns a report's numbers. */
   report() {
-    const up = this.#up();
+    const up = this.#uptime();
     const [minute, hour] = [this.#minute.sum(up), this.#hour.sum(up)];
-    for (const [name, { at }] of this.#waiting) if (up - at > day) this.#waiting.delete(name);
+    for (const [name, { time }] of this.#waiting) if (up - time > day) this.#waiting.delete(name);
     const report = {
-      up_ms: up, window_ms: up - Math.max(minute.number - steps + 1, 0) * stepLength, overridden: 0, fallback: 0,
+      up_ms: up, window_ms: up - Math.max(minute.number - steps + 1, 0) * stepOfMinute, overridden: 0, fallback: 0,
       by_count: {}, by_load: {}, errors: {}, waits: {},
     };
     for (const [path, n] of Object.entries({ ...minute.numbers, ...hour.numbers })) {
-      const places = path.split('.');
-      const place = places.pop();
-      places.reduce((of, outer) => (of[outer] ??= {}), report)[place] = n;
+      const fields = path.split('.');
+      const name = fields.pop();
+      let object = report;
+      for (const field of fields) object = object[field] ??= {};
+      object[name] = n;
     }
     const busiest = busiestOf(minute, hour, this.#waiting).map((name) => {
-      const its = minute.customers.get(name);
-      const known = [its?.last, hour.customers.get(name)?.last, this.#waiting.get(name)].filter(Boolean);
-      const { at, pending, ...last } = known.reduce((a, b) => (b.at > a.at ? b : a));
+      const inMinute = minute.customers.get(name);
+      const decisions = [inMinute?.latest, hour.customers.get(name)?.latest, this.#waiting.get(name)].filter(Boolean);
+      const { time, pending, ...latest } = decisions.reduce((a, b) => (b.time > a.time ? b : a));
       const parts = this.#hour.all.map(({ customers }) => customers.get(name)).filter(Boolean).reverse();
-      const numbers = parts.map(({ first, documents, last: { level } }) => `${Math.floor((up - first) / 1000)} ${documents} ${level}`);
+      const numbers = parts.map(({ first, documents, latest: { level } }) => `${Math.floor((up - first) / 1000)} ${documents} ${level}`);
       return {
-        ...customerOf(name), documents: its?.documents ?? 0, ...last, ago_ms: up - at,
+        ...customerOf(name), documents: inMinute?.documents ?? 0, ...latest, ago_ms: up - time,
         pending: pending || undefined, hour: numbers.join(' ') || undefined,
       };
     });
@@ -87,40 +89,40 @@ class Collector {
   }
 }
 
-/** The last twelve steps of a length in milliseconds. */
+/** The current step and the eleven before it, each of a length in milliseconds. */
 class Steps {
-  all = []; // the current one last
+  all = []; // the oldest first
 
   constructor(length) {
     this.length = length;
   }
 
-  /** Returns the current step, and forgets those that are over. */
-  at(up) {
+  /** Returns the current step, and forgets those that are too old. */
+  current(up) {
     const number = Math.floor(up / this.length);
     if (this.all.at(-1)?.number !== number) this.all = [...this.all.filter((step) => step.number > number - steps), newStep(number)];
     return this.all.at(-1);
   }
 
   sum(up) {
-    const sum = newStep(this.at(up).number);
+    const sum = newStep(this.current(up).number);
     for (const { numbers, customers } of this.all) {
       for (const [path, n] of Object.entries(numbers)) add(sum.numbers, path, n);
-      for (const [name, { documents, last }] of customers) countAll(sum.customers, name, documents, last);
+      for (const [name, { documents, latest }] of customers) countAll(sum.customers, name, documents, latest);
     }
     return sum;
   }
 }
 
-// The numbers, by their places in a report.
+// Each number is kept by its path in a report, such as 'by_count.1'.
 const newStep = (number) => ({ number, numbers: {}, customers: new Map() });
 
 const add = (to, key, n) => (to[key] = (to[key] ?? 0) + n);
 
-// Counts exactly up to mostCustomers. Beyond that, it counts no customer too high, and too low by
-// at most a thousandth of all documents, so the busiest stay (Misra and Gries).
-function countCustomer(customers, name, documents, last) {
-  if (!customers.has(name) && customers.size >= mostCustomers) {
+// Counts up to maxCustomers exactly. With more, it counts no customer too high, and too low by
+// at most a thousandth of all documents, so that the busiest stay (Misra and Gries).
+function countCustomer(customers, name, documents, latest) {
+  if (!customers.has(name) && customers.size >= maxCustomers) {
     let fewest = documents;
     for (const other of customers.values()) fewest = Math.min(fewest, other.documents);
     for (const [key, other] of customers) {
@@ -130,12 +132,12 @@ function countCustomer(customers, name, documents, last) {
     documents -= fewest;
     if (documents === 0) return;
   }
-  countAll(customers, name, documents, last);
+  countAll(customers, name, documents, latest);
 }
 
-function countAll(customers, name, documents, last) {
-  const { documents: before, first } = customers.get(name) ?? { documents: 0, first: last.at };
-  customers.set(name, { documents: before + documents, first, last });
+function countAll(customers, name, documents, latest) {
+  const { documents: before, first } = customers.get(name) ?? { documents: 0, first: latest.time };
+  customers.set(name, { documents: before + documents, first, latest });
 }
 
 /**
@@ -143,16 +145,16 @@ function countAll(customers, name, documents, last) {
  * then others with the most documents in the hour.
  */
 function busiestOf(minute, hour, waiting) {
-  const named = new Set();
-  const levelOf = (name) => minute.customers.get(name)?.last.level ?? 0;
-  for (const [most, customers, number] of [
-    [mostBusiest, minute.customers, 'documents'], [mostOthers, waiting, 'pending'], [mostOthers, hour.customers, 'documents'],
+  const names = new Set();
+  const levelOf = (name) => minute.customers.get(name)?.latest.level ?? 0;
+  for (const [length, customers, number] of [
+    [maxBusiest, minute.customers, 'documents'], [maxOthers, waiting, 'pending'], [maxOthers, hour.customers, 'documents'],
   ]) {
-    const others = [...customers].filter(([name]) => !named.has(name));
+    const others = [...customers].filter(([name]) => !names.has(name));
     others.sort(([a, x], [b, y]) => y[number] - x[number] || levelOf(b) - levelOf(a) || (a < b ? -1 : 1));
-    for (const [name] of others.slice(0, most)) named.add(name);
+    for (const [name] of others.slice(0, length)) names.add(name);
   }
-  return [...named];
+  return [...names];
 }
 
 function customerOf(name) {
@@ -163,9 +165,9 @@ function customerOf(name) {
 /** Returns a report in JSON of at most 12 KB: it drops the least busy customers. */
 function jsonOf(report) {
   const fit = { ...report };
-  for (let n = 2; bytes(fit.waits) > mostBytesOfWaits && n <= lastBucket; n *= 2) fit.waits = coarser(report.waits, n);
-  while (bytes(fit) > mostBytes && fit.busiest.length > 0) fit.busiest = fit.busiest.slice(0, -1);
-  if (bytes(fit) > mostBytes) delete fit.waits; // of hundreds of levels
+  for (let n = 2; bytes(fit.waits) > maxBytesOfWaits && n <= lastBucket; n *= 2) fit.waits = coarser(report.waits, n);
+  while (bytes(fit) > maxBytes && fit.busiest.length > 0) fit.busiest = fit.busiest.slice(0, -1);
+  if (bytes(fit) > maxBytes) delete fit.waits; // there are hundreds of levels
   return JSON.stringify(fit);
 }
 

@@ -13,41 +13,42 @@ class Deadline {
   #controller = new AbortController();
   /** Aborts with an Error when the time is over, or with the caller's reason. */
   signal = this.#controller.signal;
-  #ends;
+  #endsAt;
   #timer;
-  #callers;
-  #lose;
+  #callerSignal;
+  #lose; // rejects #lost
   #lost = new Promise((_, reject) => (this.#lose = reject));
-  #canceled = () => this.#end(this.#callers.reason);
+  #cancel = () => this.#end(this.#callerSignal.reason);
 
-  constructor(milliseconds, callers) {
-    this.#lost.catch(() => {}); // if no call waits for it
-    this.#ends = performance.now() + milliseconds;
+  constructor(milliseconds, callerSignal) {
+    this.#lost.catch(() => {}); // else its rejection would end the process if no call waits for it
+    this.#endsAt = performance.now() + milliseconds;
     this.#timer = setTimeout(() => {
-      this.timedOut = !this.over;
+      this.timedOut = !this.isOver;
       this.#end(new Error(`it timed out after ${milliseconds} ms`));
     }, milliseconds);
-    if (!callers) return;
-    this.#callers = callers;
-    if (callers.aborted) return this.#canceled();
-    setMaxListeners(0, callers); // many calls may share a signal
-    callers.addEventListener('abort', this.#canceled);
+    this.#callerSignal = callerSignal;
+    if (callerSignal?.aborted) this.#cancel();
+    else if (callerSignal) {
+      setMaxListeners(0, callerSignal); // many calls may share a signal
+      callerSignal.addEventListener('abort', this.#cancel);
+    }
   }
 
-  get over() {
+  get isOver() {
     return this.signal.aborted;
   }
 
-  /** Why the time is over, in words. */
-  get why() {
+  /** Says why the time is over. */
+  get reason() {
     const { reason } = this.signal;
     return reason instanceof Error ? reason.message : inspect(reason);
   }
 
-  /** Frees what the call holds. */
+  /** Frees what the deadline holds. */
   end() {
     clearTimeout(this.#timer);
-    this.#callers?.removeEventListener('abort', this.#canceled);
+    this.#callerSignal?.removeEventListener('abort', this.#cancel);
   }
 
   /** Returns what a promise resolves to, or rejects with Lost when the time is over. */
@@ -57,16 +58,16 @@ class Deadline {
 
   /** Waits for a while; returns false if the time would end first. */
   async pause(milliseconds) {
-    if (this.over || this.#ends - performance.now() < milliseconds) return false;
+    if (this.isOver || this.#endsAt - performance.now() < milliseconds) return false;
     return sleep(milliseconds, true, { signal: this.signal }).catch(() => false);
   }
 
-  // In a busy process the reply may have arrived unread: one turn of the event loop later
-  // it is read. Meanwhile the client gives back unsent commands.
+  // In a busy process the reply may have arrived, but not been read: one turn of the event loop
+  // later it is read. Meanwhile the client gives back the commands that it has not sent.
   #end(cause) {
-    if (this.over) return;
+    if (this.isOver) return;
     this.#controller.abort(cause);
-    setImmediate(() => this.#lose(new Lost(`no answer came: ${this.why}`)));
+    setImmediate(() => this.#lose(new Lost(`no answer came: ${this.reason}`)));
   }
 }
 

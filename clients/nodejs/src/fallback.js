@@ -5,17 +5,17 @@
 const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 const { Memory } = require('./memory.js');
 
-const mostFailures = 10; // in a row, until calls no longer wait for Redis
-const tryEvery = 500; // milliseconds: from then on, how often a call tries Redis
-const warnEvery = 60_000; // at most: one node of a cluster may fail again and again
-const most = 100_000; // customers and documents in memory
+const maxFailures = 10; // in a row, until calls no longer wait for Redis
+const tryEvery = 500; // milliseconds, after which a call tries Redis again
+const warnEvery = 60_000; // at most, because one node of a cluster may fail again and again
+const maxSize = 100_000; // memory has room for this number of customers and documents
 
 class Fallback {
   #ask;
-  #memory = new Memory({ most });
-  #failures = 0; // in a row
+  #memory = new Memory({ maxSize });
+  #failures = 0; // since the latest answer
   #triedAt = 0;
-  #warned = false; // that Redis does not answer
+  #warned = false; // in this outage
   #warnedAt = -Infinity;
 
   /** ask runs a call of the store on Redis. */
@@ -23,33 +23,33 @@ class Fallback {
     this.#ask = ask;
   }
 
-  /** Whether Redis did not answer when it was asked last. */
+  /** Whether Redis did not answer the latest call. */
   get degraded() {
     return this.#failures > 0;
   }
 
-  /** Returns the reply of a call, and whether it is degraded. */
+  /** Returns the reply of a call, and whether it comes from memory. */
   async answer(call, signal) {
     const isReset = call.script === 'reset';
     if (isReset) this.#remember(call);
     else if (this.#isOpen() && !signal?.aborted) return this.#remember(call);
     try {
       const reply = await this.#ask(call, signal);
-      this.#answered();
-      // Memory's counts are forgotten when Redis counts again: that makes levels better.
+      this.#noteAnswer();
+      // Now that Redis counts again, what memory has counted is forgotten: that makes levels better.
       if (call.script === 'next' || call.script === 'submit') this.#memory.clear();
       return { reply };
     } catch (error) {
-      if (error instanceof Corrupt) this.#answered(); // Redis answers: only one customer is affected
+      if (error instanceof Corrupt) this.#noteAnswer(); // Redis did answer, if only about its key
       if (!isOutage(error) || isCanceled(signal)) throw error;
-      if (!signal?.aborted) this.#failures++; // a caller with a shorter timeout than the store's proves nothing
+      if (!signal?.aborted) this.#failures++; // else the caller had less patience than the store, which proves nothing
       if (isReset) throw error;
       this.#warn(error);
       return this.#remember(call);
     }
   }
 
-  #answered() {
+  #noteAnswer() {
     this.#failures = 0;
     this.#warned = false;
   }
@@ -61,9 +61,9 @@ class Fallback {
     process.emitWarning(message.replace('docpriority: ', 'docpriority: Redis does not answer, so levels come from the memory of this process: '));
   }
 
-  // While Redis fails, the calls themselves probe whether it is back.
+  // While Redis fails, some of the calls probe whether it is back.
   #isOpen() {
-    if (this.#failures < mostFailures) return false;
+    if (this.#failures < maxFailures) return false;
     const now = performance.now();
     if (now - this.#triedAt < tryEvery) return true;
     this.#triedAt = now;
@@ -77,7 +77,7 @@ class Fallback {
 
 const isOutage = (error) => error instanceof NotCounted || error instanceof OutcomeUnknown;
 
-// Reports whether a caller no longer wants an answer. A caller that timed out still does.
+// Tells whether a caller no longer wants an answer. One that timed out still does.
 const isCanceled = (signal) => signal?.aborted === true && signal.reason?.name !== 'TimeoutError';
 
 module.exports = { Fallback };

@@ -1,84 +1,99 @@
 'use strict';
 
-// The policies that operators set while the fleet runs: lua/follow.lua says what is read.
+// Follows the policies that operators set while the fleet runs: lua/follow.lua says what is read.
 
+const { isDeepStrictEqual } = require('node:util');
 const { checkNames, isObject } = require('./check.js');
-const { Unusable } = require('./policy.js');
 
-const format = 1; // of rules
+const knownFormat = 1; // a later version of the library may store another one
 const longestInterval = 9_223_372_036_854; // milliseconds, the limit of Go's durations
-const none = { version: 0, changed: 0 };
+const noPolicies = { version: 0, changed: 0 };
 
 class Follower {
-  /** The version of the rules that are followed, or of their withdrawal; whether the options apply; and why newer rules do not. */
-  status = { version: 0, own: true, error: '' };
+  /**
+   * What a report says: the version of the policies that are followed, or of their withdrawal;
+   * whether the process's own options apply; and, unless the newest policies are followed, why
+   * not, as a code for programs and a detail for operators.
+   */
+  following = { version: 0, own: true };
   #ask;
-  #use;
-  #head = ''; // beginning of the rules in Redis, for follow.lua
-  #newest = none; // that was read, usable or not
-  #followed = none;
-  #refused = ''; // why the rules that were read are not used
+  #apply;
+  #head = ''; // how the text in Redis began, so that follow.lua need not send it again
+  #newest = noPolicies; // what was read, even if it cannot be followed
+  #followed = noPolicies;
+  #refusal; // why the policies that were read are not followed
 
   /**
-   * ask gets the beginning of the known rules and returns the script's reply; use
-   * follows { policy, tiers }, or the options if undefined, or throws.
+   * ask passes how the known text begins to follow.lua, and returns its reply. apply makes the
+   * store decide by { policy, tiers }, or by its own options if undefined, or throws.
    */
-  constructor(ask, use) {
+  constructor(ask, apply) {
     this.#ask = ask;
-    this.#use = use;
+    this.#apply = apply;
   }
 
-  /** Asks once, and returns whether the status has changed. Whatever fails, the known rules stay in force. */
+  /** Asks once, and returns whether that is news for a report. Whatever fails, what is followed stays in force. */
   async poll() {
-    const before = this.#followed;
-    let error;
+    let refusal;
     try {
       const [, text] = await this.#ask(this.#head);
-      if (text !== undefined) this.#refused = this.#read(text);
-      error = this.#refused;
-    } catch (failure) {
-      error = reasonOf(failure);
+      if (text !== undefined) this.#refusal = this.#read(text);
+      refusal = this.#refusal;
+    } catch (error) {
+      refusal = refusalOf(error);
     }
-    const isNews = this.#followed !== before || this.status.error !== error;
-    this.status = { version: this.#followed.version, own: this.#followed.rules === undefined, error };
-    return isNews;
+    const before = this.following;
+    this.following = { version: this.#followed.version, own: this.#followed.policies == null, ...refusal };
+    return !isDeepStrictEqual(this.following, before);
   }
 
-  // Follows the rules that were read, or returns why not.
+  // Follows the policies in a text, or returns why not.
   #read(text) {
     this.#head = text && (/^\{"version":\d+,"changed":\d+/.exec(text)?.[0] ?? 'junk');
-    try {
-      const { version, changed } = this.#newest;
-      const read = itemOf(text);
-      if (read.version <= version && read.changed <= changed && (read.version < version || read.changed < changed)) {
-        return `Redis lost data: version ${version} was known, ${read.version || 'none'} is there`;
-      }
-      this.#newest = read;
-      this.#use(rulesOf(read.rules));
-      this.#followed = read;
-      return '';
-    } catch (error) {
-      return error instanceof Unusable ? error.message.replace(/^docpriority: /, '') : unreadable;
+    const item = parse(text);
+    if (item?.format > knownFormat) return { code: 'newer' };
+    if (!isValid(item)) return { code: 'corrupt' };
+    const { version, changed } = this.#newest;
+    if (item.version <= version && item.changed <= changed && (item.version < version || item.changed < changed)) {
+      return { code: 'lost', detail: `version ${version} was known, ${item.version || 'none'} is there` };
     }
+    this.#newest = item;
+    try {
+      this.#apply(policiesOf(item.policies));
+    } catch (error) {
+      return { code: 'invalid', detail: error.message.replace(/^docpriority: /, '') };
+    }
+    this.#followed = item;
+    return undefined;
   }
 }
 
-const unreadable = 'the rules in Redis cannot be read';
-
-// Parses what rules.lua stores; without a value, version 0 and no rules.
-function itemOf(text) {
-  if (text === '') return none;
-  const item = JSON.parse(text);
-  if (item?.format > format) throw new Unusable('a later version of the library wrote the rules');
-  const { version, changed, rules } = item;
-  if (![version, changed].every((n) => Number.isSafeInteger(n) && n > 0) || version >= 1e13) throw new TypeError('not written by rules.lua');
-  return { version, changed, rules: rules ?? undefined };
+// Returns why Redis's answer did not come. Redis begins its errors with a word in capitals; a
+// connection's errors do not begin so.
+function refusalOf({ cause }) {
+  const [, word] = /^([A-Z][A-Z0-9]{2,}) /.exec(cause?.message) ?? [];
+  if (word === 'CORRUPT') return { code: 'corrupt' };
+  return word ? { code: 'refused', detail: word } : { code: 'unreachable' };
 }
 
-function rulesOf(rules) {
-  if (rules === undefined) return undefined;
-  if (!isObject(rules)) throw new TypeError('rules is not an object');
-  const { tiers, ...policy } = rules;
+function parse(text) {
+  if (text === '') return noPolicies; // the key does not exist
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isValid(item) {
+  if (item === noPolicies) return true;
+  return [item?.version, item?.changed].every((n) => Number.isSafeInteger(n) && n > 0) && item.version < 1e13;
+}
+
+function policiesOf(fields) {
+  if (fields == null) return undefined; // they are withdrawn
+  if (!isObject(fields)) throw new TypeError('policies is not an object');
+  const { tiers, ...policy } = fields;
   if (tiers != null && !isObject(tiers)) throw new TypeError('tiers is not an object');
   const all = Object.entries(tiers ?? {}).map(([name, tier]) => [name, policyOf(tier)]);
   return { policy: policyOf(policy), tiers: Object.fromEntries(all) };
@@ -87,22 +102,15 @@ function rulesOf(rules) {
 const resetModes = { '': undefined, 'last-update': 'sinceLastUpdate', 'last-reset': 'sinceLastReset' };
 
 // A field that is absent, null or 0 has its default, as Go reads it.
-function policyOf(policy) {
-  checkNames(policy, ['thresholds', 'reset_interval_ms', 'reset_mode', 'loads', 'turns'], 'a policy');
-  const { thresholds, reset_interval_ms: interval, reset_mode: mode, loads, turns } = policy;
+function policyOf(fields) {
+  checkNames(fields, ['thresholds', 'reset_interval_ms', 'reset_mode', 'loads', 'turns'], 'a policy');
+  const { thresholds, reset_interval_ms: interval, reset_mode: mode, loads, turns } = fields;
   if (!Object.hasOwn(resetModes, mode ?? '')) throw new RangeError('reset_mode is not last-update or last-reset');
   if (interval > longestInterval) throw new RangeError('reset_interval_ms is too long');
   return {
     thresholds: thresholds ?? undefined, resetInterval: interval || undefined, resetMode: resetModes[mode ?? ''],
     loads: loads ?? undefined, turns: turns ?? undefined,
   };
-}
-
-// Tells operators why the rules cannot be read now.
-function reasonOf({ cause }) {
-  const [, code] = /^([A-Z]{3,}) /.exec(cause?.message) ?? [];
-  if (code === 'CORRUPT') return unreadable;
-  return code ? `Redis refuses to show the rules: ${code}` : 'Redis does not answer';
 }
 
 module.exports = { Follower };

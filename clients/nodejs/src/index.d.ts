@@ -25,9 +25,7 @@
  */
 export interface RedisClient {
   // Parameters differ between the libraries: this is only what all of them have.
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
   duplicate(...overrides: any[]): unknown;
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
   connect(...args: any[]): Promise<unknown>;
 }
 
@@ -59,14 +57,12 @@ export interface Decision {
   readonly ruleLevel: number;
 }
 
-/** Bounds that an operator has set for the levels of one customer. It is frozen. */
-export interface Override {
+/** What the override of an operator sets for a customer: the bounds of the levels. It is frozen. */
+export interface Bounds {
   /** The first level that a document gets: 1 if only latest is set. If both are equal, the level is fixed. */
   readonly earliest: number;
   /** The last level that a document gets: the queue's last one if only earliest is set. */
   readonly latest: number;
-  /** Milliseconds until it ends; undefined: it has no end. */
-  readonly endsIn: number | undefined;
 }
 
 /** A document that was pending until done or doneN. It is frozen. */
@@ -83,11 +79,11 @@ export interface Ended {
 export interface State {
   /** 'byLoad' if any submission is still remembered, else 'byCount' if there is a count. */
   readonly rule: 'byCount' | 'byLoad' | 'unknown';
-  /** The level of the customer's last document. By load, of the newest pending document, 0 if none is pending. */
+  /** The level of the customer's latest document. By load, of the latest pending document, 0 if none is pending. */
   readonly level: number;
   /** The level of a document that arrives now, of the customer's usual cost, with any override applied. */
   readonly nextLevel: number;
-  /** The count that next last returned; 0 if there is no count. */
+  /** The count after the latest document of next; 0 if there is no count. */
   readonly count: number;
   /** Milliseconds until the count is reset if no document arrives; 0 if there is no count. */
   readonly resetIn: number;
@@ -99,8 +95,8 @@ export interface State {
   readonly cost: number;
   /** How many documents are pending. */
   readonly pending: number;
-  /** How many of them are beyond the last load: they do not count in load. */
-  readonly pendingLast: number;
+  /** How many of them are a flood's: their load was above all loads of the policy. They do not count in load. */
+  readonly pendingFlood: number;
   /** Milliseconds for which the oldest pending document has been pending. */
   readonly oldest: number;
   /** Milliseconds from submit to done, on average; 0 if that is not known. */
@@ -111,8 +107,10 @@ export interface State {
   readonly degraded: boolean;
   /** nextLevel by the rule alone. */
   readonly ruleLevel: number;
-  /** What operators have set for the customer; undefined if nothing, or if the store does not read overrides. */
-  readonly override: Override | undefined;
+  /** The bounds of the customer's override; undefined if there is none, or if the store does not read overrides. */
+  readonly bounds: Bounds | undefined;
+  /** Milliseconds until the override ends; undefined if there is none, or if it has no end. */
+  readonly overrideEndsIn: number | undefined;
 }
 
 /** The numbers of both rules. An absent field has the default policy's value. */
@@ -125,19 +123,20 @@ export interface Policy {
   thresholds?: readonly number[];
   /** Whole milliseconds after which next resets a count, at least 1. Default: 1,500,000. */
   resetInterval?: number;
-  /** Whether the interval runs from the customer's last document or from the last reset. Default: 'sinceLastUpdate'. */
+  /** Whether the interval runs from the customer's latest document or from the latest reset. Default: 'sinceLastUpdate'. */
   resetMode?: 'sinceLastUpdate' | 'sinceLastReset';
   /**
    * The table of submit: strictly ascending loads from a millionth to a billion. A load above
-   * loads[i] has level i+2 or a later one. Empty: every document is beyond the last load.
+   * loads[i] has level i+2 or a later one. Above all of them, a document is a flood's. Empty:
+   * every document is a flood's.
    * Default: 8, 64, 512, 8192, 32768, or fewer of them if thresholds give fewer than six levels.
    */
   loads?: readonly number[];
   /**
-   * The number of extra levels after the one for documents beyond the last load, so that
-   * customers who flood at the same time take turns. Among a customer's pending documents beyond
-   * the last load, the ⌈4096^(k/turns)⌉-th and later ones go k levels further: with three turns,
-   * the first 15 stay, the next 240 go one level further, and so on. Loads and turns give at
+   * The number of extra levels after the one for a flood's documents, so that customers who flood
+   * at the same time take turns. Among a customer's pending documents of a flood, the
+   * ⌈4096^(k/turns)⌉-th and later ones go k levels further: with three turns, the first
+   * 15 stay, the next 240 go one level further, and so on. Loads and turns give at
    * most 255 levels. Default, also for 0: with loads, none; without, the number of
    * levels that thresholds give beyond those of the loads, three for nine levels.
    */
@@ -161,7 +160,6 @@ export interface StoreOptions {
    * applies. It gets the customer as passed to the call, once and before anything is sent.
    * If it throws, the call rejects with the same error.
    */
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
   tierOf?: (customer: any) => string | undefined;
   /**
    * Whether each decision applies the override that operators have set for the customer
@@ -174,7 +172,7 @@ export interface StoreOptions {
    */
   lease?: number;
   /**
-   * Whether this process's memory answers calls that Redis does not, by the same rules, with
+   * Whether this process's memory answers calls that Redis does not, by the same policies, with
    * degraded set and no error. After ten failures in a row it answers at once, and one call
    * every half second tries Redis. When Redis is back, memory's counts are forgotten; documents
    * done meanwhile count as pending in Redis until their leases expire. Overrides apply only
@@ -204,9 +202,11 @@ export interface SubmitOptions extends CallOptions {
   cost?: number;
 }
 
-export interface SubmitNOptions extends CallOptions {
-  /** The cost of each document. Default: not known. */
-  costs?: readonly number[];
+/** One of the documents of {@link Store.submitN}. */
+export interface Document {
+  id: Name;
+  /** As in {@link SubmitOptions}. Default: 0. */
+  cost?: number;
 }
 
 /**
@@ -242,8 +242,8 @@ export class Store {
    */
   submit(customer: Name, document: Name, options?: SubmitOptions): Promise<Decision>;
 
-  /** Submits 1 to 100 documents, in order, all of them or none. */
-  submitN(customer: Name, documents: readonly Name[], options?: SubmitNOptions): Promise<Decision[]>;
+  /** Submits 1 to 100 documents, in order, all of them or none. The cost of a plain id is unknown. */
+  submitN(customer: Name, documents: readonly (Document | Name)[], options?: CallOptions): Promise<Decision[]>;
 
   /**
    * Ends a document's pending state, and returns how long it was pending and at which level;
@@ -275,7 +275,7 @@ export class Store {
   /** The last level that any document gets: the queue needs that many levels. */
   readonly last: number;
 
-  /** Whether the fallback answered the last call because Redis did not. False without a fallback. */
+  /** Whether the fallback answered the latest call because Redis did not. False without a fallback. */
   readonly degraded: boolean;
 
   /**
@@ -300,22 +300,15 @@ export interface JoinOptions extends StoreOptions {
  * reached. Throws a TypeError or RangeError if an option is wrong. Close the store: until then
  * it keeps its connections and its report.
  *
- * Rules that operators have set (a policy, and tiers, by priorityctl) soon replace the
- * policies in the options, and no call waits for that. If they cannot be read, are wrong,
+ * Policies that operators have set with priorityctl (one for all customers, and tiers) soon
+ * replace those in the options, and no call waits for that. If they cannot be read, are wrong,
  * or have more levels than `policy`, or if Redis has lost its data, the previous ones stay
- * in force, and the process's report says so.
+ * in force, and the process's report says why.
  */
 export function join(client: RedisClient, options?: JoinOptions): Store;
 
-/** A customer's keys. `%` in a customer is written `%25` and `}` is written `%7D`. */
-export interface Keys {
-  /** `<prefix>:{<customer>}:count` */
-  count: Uint8Array;
-  /** `<prefix>:{<customer>}:pending` */
-  pending: Uint8Array;
-  /** `<prefix>:{<customer>}:override` */
-  override: Uint8Array;
-}
+/** A customer's keys: `<prefix>:{<customer>}:count` and so on. `%` in a customer is written `%25` and `}` is written `%7D`. */
+export type Keys = Record<'count' | 'pending' | 'override', Uint8Array>;
 
 /** Returns a customer's keys, as bytes. The prefix is 'priority' by default. */
 export function keysOf(customer: Name, prefix?: string): Keys;

@@ -8,5 +8,5 @@ const { join } = require('./member.js');
 const { defaultPolicy } = require('./policy.js');
 const { Store } = require('./store.js');
 
-// import { join } … finds the names in this literal.
+// It is a literal because import { join } finds the names in nothing else.
 module.exports = { Corrupt, NotCounted, OutcomeUnknown, PriorityError, Store, defaultPolicy, join, keysOf };

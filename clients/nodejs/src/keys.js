@@ -6,8 +6,7 @@ const { bytesOf, checkPrefix } = require('./check.js');
 
 const defaultPrefix = 'priority';
 
-// A Redis Cluster places a key by the text between its braces, so a closing brace is
-// escaped.
+// A Redis Cluster places a key by the text between its braces, so a closing brace in it is escaped.
 function keysOf(customer, prefix = defaultPrefix) {
   const bytes = bytesOf(customer, 'a customer');
   checkPrefix(prefix);

@@ -14,11 +14,12 @@ const { scriptOf } = require('./policy.js');
 const { isIntegers, run } = require('./run.js');
 const { enter, optionNames, Store } = require('./store.js');
 
-const followEvery = 500; // milliseconds, like the next ones
+// In milliseconds:
+const followEvery = 500;
 const reportEvery = 5_000;
-const timeout = 1_000;
-const lasts = 3_600_000; // for which a report stays in Redis
-const listEvery = 60_000; // a member is listed
+const listEvery = 60_000;
+const reportLasts = 3_600_000; // then Redis forgets it
+const timeout = 1_000; // nobody waits for these calls
 
 const scripts = { follow: scriptOf(texts.follow), report: scriptOf(texts.report) };
 
@@ -28,90 +29,91 @@ function join(client, options = {}) {
   checkKind('name', name, 'string');
   if (Buffer.byteLength(name) > 100) throw new RangeError('docpriority: name has more than 100 bytes');
   const store = new Store(client, { overrides, fallback, ...settings });
-  store[enter]((fleet) => new Member(name, fleet));
+  store[enter]((internals) => new Member(name, internals));
   return store;
 }
 
 class Member {
-  /** What callers got. */
-  seen = new Collector();
-  #fleet; // what the store gives its member
-  #who; // the fields that are the same in all reports
-  #rules;
-  #over = new AbortController(); // when the member leaves
+  /** Counts what callers got. */
+  collector = new Collector();
+  #store; // the internals that its store lends to the member
+  #identity; // the fields that are the same in all reports
+  #follower;
+  #leaving = new AbortController();
   #background;
-  #listed; // when report.lua last ran
-  #replied = 0; // by report.lua, the last time; 0: never
+  #mayBeReported = false; // if so, the report must be removed in the end
+  #listedAt = -Infinity; // when report.lua ran
+  #replied = 0; // Redis's time in the latest reply of report.lua; 0: there was none
 
-  constructor(name, fleet) {
-    this.#fleet = fleet;
-    this.#who = {
-      format: 1, id: randomBytes(8).toString('hex'), name: plain(name, 100), language: 'nodejs', version,
-      host: plain(hostname(), 100), pid: process.pid, levels: fleet.levels, overrides: fleet.overrides,
+  constructor(name, store) {
+    this.#store = store;
+    this.#identity = {
+      format: 1, id: randomBytes(8).toString('hex'), name: printable(name, 100), language: 'nodejs', version,
+      host: printable(hostname(), 100), pid: process.pid, levels: store.levels, overrides: store.overrides,
     };
-    this.#rules = new Follower((known) => this.#askRules(known), fleet.goBy);
+    this.#follower = new Follower((head) => this.#askPolicies(head), store.applyPolicies);
     this.#background = this.#run();
   }
 
   /** Removes the report. If that fails, it expires. */
   async leave() {
-    this.#over.abort();
+    this.#leaving.abort();
     await this.#background;
-    if (this.#listed !== undefined) await this.#list('').catch(() => {});
+    if (this.#mayBeReported) await this.#list('').catch(() => {});
   }
 
   // Nothing here keeps the process alive, or fails.
   async #run() {
-    const { signal } = this.#over;
+    const { signal } = this.#leaving;
     const pause = (milliseconds) => sleep(milliseconds * (0.9 + Math.random() / 5), undefined, { ref: false, signal }).catch(() => {});
     await pause(0); // the caller gets the store before anything is sent
-    for (let reported = -Infinity; !signal.aborted; await pause(followEvery)) {
-      const isNews = await this.#rules.poll();
-      if (signal.aborted || (!isNews && performance.now() - reported < reportEvery)) continue;
-      reported = performance.now();
+    for (let reportedAt = -Infinity; !signal.aborted; await pause(followEvery)) {
+      const isNews = await this.#follower.poll();
+      if (signal.aborted || (!isNews && performance.now() - reportedAt < reportEvery)) continue;
+      reportedAt = performance.now();
       await this.#report(signal).catch(() => {});
     }
   }
 
-  #askRules(known) {
-    return this.#ask('follow', ['{control}:rules'], [known], this.#over.signal, {
-      readOnly: true, isReply: ([now, rules = '']) => Number.isSafeInteger(now) && typeof rules === 'string',
+  #askPolicies(head) {
+    return this.#ask('follow', ['{control}:policies'], [head], this.#leaving.signal, {
+      readOnly: true, isReply: ([now, text = '']) => Number.isSafeInteger(now) && typeof text === 'string',
     });
   }
 
-  // If there is a report, a SET renews it for a tenth of the cost of report.lua.
+  // A SET renews the report for a tenth of the cost of report.lua, which then runs once a minute.
   async #report(signal) {
     const now = performance.now();
-    const { status } = this.#rules;
+    const { following } = this.#follower;
     const text = jsonOf({
-      ...this.#who, rules: { ...status, error: plain(status.error, 200) }, degraded: this.#fleet.isDegraded(),
-      ...this.seen.report(),
+      ...this.#identity, following: { ...following, detail: following.detail && printable(following.detail, 200) },
+      degraded: this.#store.isDegraded(), ...this.collector.report(),
     });
-    const key = this.#fleet.key(`{fleet}:${this.#who.id}`);
-    const renew = (wire, deadline) => wire.send(['SET', key, text, 'PX', String(lasts), 'XX'], key, deadline);
-    if (now - this.#listed < listEvery && (await this.#fleet.within(timeout, signal, renew)) !== null) return;
-    this.#listed ??= -Infinity; // from here on there may be a report
+    const key = this.#store.key(`{fleet}:${this.#identity.id}`);
+    const renew = (wire, deadline) => wire.send(['SET', key, text, 'PX', String(reportLasts), 'XX'], key, deadline);
+    if (now - this.#listedAt < listEvery && (await this.#store.withDeadline(timeout, signal, renew)) !== null) return;
+    this.#mayBeReported = true;
     [this.#replied] = await this.#list(text, signal);
-    this.#listed = now;
+    this.#listedAt = now;
   }
 
   // Writes a report and lists the member; an empty report removes both.
   #list(report, signal) {
-    const { id } = this.#who;
+    const { id } = this.#identity;
     const args = [id, report, String(this.#replied)];
     return this.#ask('report', [`{fleet}:${id}`, '{fleet}:members', '{fleet}:emptied'], args, signal, { repeatable: true, isReply: isIntegers(1) });
   }
 
-  #ask(name, keys, args, signal, rest) {
-    const call = { operation: name, script: scripts[name], keys: keys.map(this.#fleet.key), args, ...rest };
-    return this.#fleet.within(timeout, signal, (wire, deadline) => run(wire, call, deadline));
+  #ask(name, keys, args, signal, properties) {
+    const call = { operation: name, script: scripts[name], keys: keys.map(this.#store.key), args, ...properties };
+    return this.#store.withDeadline(timeout, signal, (wire, deadline) => run(wire, call, deadline));
   }
 }
 
-// Returns a printable text of at most so many bytes.
-function plain(text, most) {
-  let printed = text.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '?');
-  while (Buffer.byteLength(printed) > most) printed = [...printed].slice(0, -1).join('');
+// Returns a text of at most so many bytes, with a question mark for what cannot be printed.
+function printable(text, maxBytes) {
+  let printed = text.slice(0, maxBytes).replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '?');
+  while (Buffer.byteLength(printed) > maxBytes) printed = [...printed].slice(0, -1).join('');
   return printed;
 }
 

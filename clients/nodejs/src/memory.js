@@ -1,28 +1,27 @@
 'use strict';
 
-// Both rules in this process's memory, with the same replies as the scripts under lua/. All
-// calls are atomic.
+// Both rules in this process's memory, with the same replies as the scripts under lua/. Nothing
+// here is asynchronous, so that each call is atomic.
 
-const { levelOf, levelOfLoad, within } = require('./policy.js');
+const { clamp, levelOf, levelOfLoad } = require('./policy.js');
 const { insert, placeOf, remove } = require('./sorted.js');
 
 const day = 86_400_000; // milliseconds
 const shortestLease = 180_000;
-const mostRecent = 512_000; // thousandths of documents
-const mostEntries = 1_000_000; // customers and documents together
+const maxRecent = 512_000; // thousandths of documents
 
 class Memory {
   #clock;
-  #most;
-  #latest = -Infinity; // time of the clock, which may go back
-  #customers = new Map(); // by their bytes in Latin-1; most recently counted last
+  #maxSize;
+  #latest = -Infinity; // the latest time, because the clock may go back
+  #customers = new Map(); // by their bytes in Latin-1, in the order in which they were counted
   #documents = 0;
   #overrides = new Map();
 
   /** clock returns milliseconds from any start. */
-  constructor({ clock = () => performance.now(), most = mostEntries } = {}) {
+  constructor({ clock = () => performance.now(), maxSize = 1_000_000 } = {}) {
     this.#clock = clock;
-    this.#most = most;
+    this.#maxSize = maxSize;
   }
 
   /** How many customers and documents it knows. */
@@ -35,10 +34,10 @@ class Memory {
     return this[script](name, this.#now(), settings, args);
   }
 
-  /** Sets the bounds of a customer's levels, or removes them. lasts: milliseconds, if they end. */
-  override(name, bounds, lasts = Infinity) {
+  /** Sets the bounds of a customer's levels for some milliseconds, or removes them. */
+  setOverride(name, bounds, milliseconds = Infinity) {
     if (!bounds) this.#overrides.delete(name);
-    else this.#overrides.set(name, { ...bounds, ends: this.#now() + lasts });
+    else this.#overrides.set(name, { ...bounds, ends: this.#now() + milliseconds });
   }
 
   /** Forgets all customers, but not the overrides. */
@@ -48,87 +47,87 @@ class Memory {
   }
 
   next(name, now, { policy, levels }, [n = 1]) {
-    const c = this.#use(name, now);
-    const isNew = now > c.resetAt;
-    c.count = (isNew ? 1 : c.count) - n;
-    if (isNew || policy.resetMode === 'sinceLastUpdate' || c.resetAt - now > policy.resetInterval) c.resetAt = now + policy.resetInterval;
-    const ruleLevel = levelOf(policy, c.count);
-    const override = this.#override(name, levels, now);
-    return [within(ruleLevel, ...override), c.count, c.resetAt - now, ruleLevel, ...override];
+    const customer = this.#use(name, now);
+    const isNew = now > customer.resetAt;
+    customer.count = (isNew ? 1 : customer.count) - n;
+    if (isNew || policy.resetMode === 'sinceLastUpdate' || customer.resetAt - now > policy.resetInterval) customer.resetAt = now + policy.resetInterval;
+    const ruleLevel = levelOf(policy, customer.count);
+    const override = this.#overrideOf(name, levels, now);
+    return [clamp(ruleLevel, ...override), customer.count, customer.resetAt - now, ruleLevel, ...override];
   }
 
   submit(name, now, { policy, lease, levels }, args) {
-    const c = this.#use(name, now);
-    const since = c.since(now, lease);
-    const override = this.#override(name, levels, now);
-    let recent = recentOf(c.fades - now);
-    let pending = c.ordinary(since) + c.beyond(since);
+    const customer = this.#use(name, now);
+    const since = customer.pendingSince(now, lease);
+    const override = this.#overrideOf(name, levels, now);
+    let recent = recentOf(customer.fades - now);
+    let pending = customer.ordinary(since) + customer.flood(since);
     let isNew = false;
-    // Documents that are already pending, as after a lost reply, are decided as if they
-    // were new.
+    // Documents that are already pending, as after a lost reply, are decided as if they were
+    // new: so they first give back what they added to the recent documents.
     const ids = args.filter((_, i) => i % 2 === 0).map((id) => id.latin1Slice());
-    const again = new Map(); // by id, its share of the recent documents
+    const givenBack = new Map(); // how much, by id
     for (const id of ids) {
-      if (!(Math.abs(this.#remove(c, id)) >= since)) continue;
-      again.set(id, Math.min(recent, 1000));
-      recent -= again.get(id);
+      const score = this.#remove(customer, id);
+      if (score === undefined || Math.abs(score) < since) continue;
+      givenBack.set(id, Math.min(recent, 1000));
+      recent -= givenBack.get(id);
     }
     const reply = [];
     for (const [i, id] of ids.entries()) {
-      if (this.#remove(c, id) === undefined) { // else it is twice in this call
-        recent = Math.min(recent + (again.get(id) ?? 1000), mostRecent);
-        if (!again.has(id)) {
-          isNew = true;
-          pending++;
-        }
+      const isRepeated = this.#remove(customer, id) !== undefined; // the call names it twice
+      if (!isRepeated) recent = Math.min(recent + (givenBack.get(id) ?? 1000), maxRecent);
+      if (!isRepeated && !givenBack.has(id)) {
+        isNew = true;
+        pending++;
       }
-      const load = loadOf(recent, c.ordinary(since) + 1, Number(args[2 * i + 1]) || c.cost);
-      const ruleLevel = levelOfLoad(policy, load, c.beyond(since) + 1);
-      const level = within(ruleLevel, ...override);
-      this.#add(c, id, (ruleLevel > policy.loads.length ? -1 : 1) * (256 * now + level));
+      const load = loadOf(recent, customer.ordinary(since) + 1, Number(args[2 * i + 1]) || customer.cost);
+      const ruleLevel = levelOfLoad(policy, load, customer.flood(since) + 1);
+      const level = clamp(ruleLevel, ...override);
+      this.#add(customer, id, (ruleLevel > policy.loads.length ? -1 : 1) * (256 * now + level));
       reply.push(level, load, pending, ruleLevel);
     }
-    if (isNew) c.fades = now + leftOf(recent);
-    this.#evict(c, now);
+    if (isNew) customer.fades = now + leftOf(recent);
+    this.#evict(customer, now);
     return [...reply, ...override];
   }
 
-  done(name, now, _, [cost, ...ids]) {
-    const c = this.#customers.get(name);
-    if (c) this.#expire(c, now);
+  done(name, now, _, [cost, , ...ids]) {
+    const customer = this.#customers.get(name);
+    if (customer) this.#expire(customer, now);
     return ids.flatMap((id) => {
-      const score = c && this.#remove(c, id.latin1Slice());
+      const score = customer && this.#remove(customer, id.latin1Slice());
       if (score === undefined) return [0, 0];
       const latency = now - timeOf(score);
-      c.learn(latency, score < 0, Number(cost));
+      customer.learn(latency, score < 0, Number(cost));
       return [latency, levelIn(score)];
     });
   }
 
   peek(name, now, { policy, lease, levels }) {
-    const c = this.#customers.get(name) ?? new Customer();
-    this.#expire(c, now);
-    const isCounted = now <= c.resetAt;
-    const [count, resetIn] = isCounted ? [c.count, c.resetAt - now] : [0, 0];
-    const since = c.since(now, lease);
-    const [ordinary, beyond] = [c.ordinary(since), c.beyond(since)];
+    const customer = this.#customers.get(name) ?? new Customer();
+    this.#expire(customer, now);
+    const isCounted = now <= customer.resetAt;
+    const [count, resetIn] = isCounted ? [customer.count, customer.resetAt - now] : [0, 0];
+    const since = customer.pendingSince(now, lease);
+    const [ordinary, flood] = [customer.ordinary(since), customer.flood(since)];
     let reply;
-    if (ordinary + beyond > 0 || now <= c.fades) {
-      const recent = recentOf(c.fades - now);
-      const load = loadOf(Math.min(recent + 1000, mostRecent), ordinary + 1, c.cost);
-      // The scores of the newest documents and of the oldest.
-      const newest = Math.max(ordinary > 0 ? c.scores.at(-1) : 0, beyond > 0 ? -c.scores[0] : 0);
-      const oldest = Math.min(...(ordinary > 0 ? [c.scores.at(-ordinary)] : []), ...(beyond > 0 ? [-c.scores[beyond - 1]] : []), 256 * now);
+    if (ordinary + flood > 0 || now <= customer.fades) {
+      const recent = recentOf(customer.fades - now);
+      const load = loadOf(Math.min(recent + 1000, maxRecent), ordinary + 1, customer.cost);
+      const ends = []; // the scores of the newest and the oldest pending documents
+      if (ordinary > 0) ends.push(customer.scores.at(-1), customer.scores.at(-ordinary));
+      if (flood > 0) ends.push(-customer.scores[0], -customer.scores[flood - 1]);
       reply = [
-        2, levelIn(newest), levelOfLoad(policy, load, beyond + 1), count, resetIn, load, recent, c.cost,
-        ordinary + beyond, beyond, now - timeOf(oldest), 100 * c.latency, c.lease(lease),
+        2, levelIn(Math.max(0, ...ends)), levelOfLoad(policy, load, flood + 1), count, resetIn, load, recent, customer.cost,
+        ordinary + flood, flood, now - timeOf(Math.min(256 * now, ...ends)), 100 * customer.latency, customer.lease(lease),
       ];
     } else {
       reply = [isCounted ? 1 : 0, isCounted ? levelOf(policy, count) : 0, levelOf(policy, isCounted ? count - 1 : 0), count, resetIn, 0, 0, 0, 0, 0, 0, 0, 0];
     }
-    const override = this.#override(name, levels, now);
+    const override = this.#overrideOf(name, levels, now);
     const ruleLevel = reply[2];
-    reply[2] = within(ruleLevel, ...override);
+    reply[2] = clamp(ruleLevel, ...override);
     return [...reply, ruleLevel, ...(override.length > 0 ? override : [0, 0, 0])];
   }
 
@@ -143,50 +142,50 @@ class Memory {
 
   // Returns the numbers of a customer who is counted now.
   #use(name, now) {
-    const c = this.#customers.get(name) ?? new Customer();
+    const customer = this.#customers.get(name) ?? new Customer();
     this.#customers.delete(name);
-    this.#customers.set(name, c);
-    this.#expire(c, now);
-    this.#evict(c, now);
-    return c;
+    this.#customers.set(name, customer);
+    this.#expire(customer, now);
+    this.#evict(customer, now);
+    return customer;
   }
 
   // Forgets customers without numbers and, while there are too many entries, the customers
   // counted least recently; of the customer who is counted now, the oldest documents.
   #evict(used, now) {
-    for (const [name, c] of this.#customers) {
-      if (c === used) break;
-      this.#expire(c, now);
-      if (this.size <= this.#most && (c.documents.size > 0 || now <= c.fades || now <= c.resetAt)) break;
+    for (const [name, customer] of this.#customers) {
+      if (customer === used) break;
+      this.#expire(customer, now);
+      if (this.size <= this.#maxSize && (customer.documents.size > 0 || now <= customer.fades || now <= customer.resetAt)) break;
       this.#drop(name);
     }
     for (const id of used.documents.keys()) {
-      if (this.size <= this.#most) break;
+      if (this.size <= this.#maxSize) break;
       this.#remove(used, id);
     }
   }
 
-  // Forgets documents older than a day, and recent ones that have faded.
-  #expire(c, now) {
-    for (const [id, score] of c.documents) {
+  // Forgets documents older than a day, and the averages once the recent documents have faded.
+  #expire(customer, now) {
+    for (const [id, score] of customer.documents) {
       if (timeOf(score) >= now - day) break;
-      this.#remove(c, id);
+      this.#remove(customer, id);
     }
-    if (now > c.fades) [c.latency, c.cost] = [0, 1000];
+    if (now > customer.fades) [customer.latency, customer.cost] = [0, 1000];
   }
 
-  #add(c, id, score) {
-    c.documents.set(id, score);
-    insert(c.scores, score);
+  #add(customer, id, score) {
+    customer.documents.set(id, score);
+    insert(customer.scores, score);
     this.#documents++;
   }
 
   // Returns the document's score, undefined if there is none.
-  #remove(c, id) {
-    const score = c.documents.get(id);
+  #remove(customer, id) {
+    const score = customer.documents.get(id);
     if (score === undefined) return undefined;
-    c.documents.delete(id);
-    remove(c.scores, score);
+    customer.documents.delete(id);
+    remove(customer.scores, score);
     this.#documents--;
     return score;
   }
@@ -196,8 +195,8 @@ class Memory {
     return this.#customers.delete(name);
   }
 
-  // Returns [earliest, latest, ends_in], or an empty array.
-  #override(name, levels, now) {
+  // Returns [earliest, latest, ends_in] as the scripts do, or an empty array.
+  #overrideOf(name, levels, now) {
     const { earliest, latest = levels, ends } = this.#overrides.get(name) ?? { ends: -Infinity };
     if (now <= ends) return [Math.min(earliest, levels), Math.min(latest, levels), ends === Infinity ? -1 : ends - now];
     this.#overrides.delete(name);
@@ -212,29 +211,30 @@ class Customer {
   latency = 0; // the average from submit to done, in tenths of a second; 0: unknown
   cost = 1000; // the average, in thousandths
   documents = new Map(); // the scores, which lua/submit.lua explains, of documents by id, the oldest first
-  scores = []; // the same, ascending
+  scores = []; // the same, ascending: those of floods are negative
 
   lease(longest) {
     return this.latency === 0 ? longest : Math.min(Math.max(20 * 100 * this.latency, shortestLease), longest);
   }
 
   /** Returns the score from which on documents are pending. */
-  since(now, longest) {
+  pendingSince(now, longest) {
     return 256 * (now - this.lease(longest));
   }
 
+  /** Returns how many pending documents are not a flood's. */
   ordinary(since) {
     return this.scores.length - placeOf(this.scores, since);
   }
 
-  /** How many pending documents are beyond the last load. */
-  beyond(since) {
+  /** Returns how many pending documents are a flood's. */
+  flood(since) {
     return placeOf(this.scores, -since);
   }
 
   /** Learns from a document that is done. One that was late must not make others look pending for hours. */
-  learn(latency, isBeyond, cost) {
-    if (!isBeyond) {
+  learn(latency, isFlood, cost) {
+    if (!isFlood) {
       const tenths = Math.max(Math.floor((latency + 50) / 100), 1);
       this.latency = this.latency === 0 ? tenths : average(this.latency, Math.min(tenths, 3 * Math.max(this.latency, 90)));
     }
@@ -247,12 +247,12 @@ const timeOf = (score) => Math.floor(Math.abs(score) / 256);
 const levelIn = (score) => Math.abs(score) % 256;
 
 // Recent documents, in thousandths, by the milliseconds until they have faded; and the other way.
-const recentOf = (left) => (left > 0 ? Math.min(Math.floor(1000 * 2 ** (left / day - 1) + 0.5), mostRecent) : 0);
+const recentOf = (left) => (left > 0 ? Math.min(Math.floor(1000 * 2 ** (left / day - 1) + 0.5), maxRecent) : 0);
 const leftOf = (recent) => Math.floor(day * (1 + Math.log2(recent / 1000)) + 0.5);
 
 // In millionths, from thousandths.
 const loadOf = (recent, pending, cost) => Math.min(recent * pending * cost, 1e15);
 
-const average = (of, next) => Math.max(Math.floor((9 * of + next + 5) / 10), 1);
+const average = (previous, next) => Math.max(Math.floor((9 * previous + next + 5) / 10), 1);
 
 module.exports = { Memory, leftOf, loadOf, recentOf };

@@ -15,29 +15,26 @@ const defaultThresholds = [-2, -4, -6, -8, -10, -12, -14, -20];
 const defaultLoads = [8, 64, 512, 8_192, 32_768]; // for six levels or more
 const fewerLoads = [[], [], [32_768], [8_192, 32_768], [128, 8_192, 32_768], [8, 512, 8_192, 32_768]]; // by number of levels
 
-/** Why rules are not for this process, in words for operators. */
-class Unusable extends RangeError {}
-
 /**
- * Returns the policies of a store: { last, of }, last being the last level that any of them
- * gives, and of(tier) what decides for a tier: { policy, scripts, lease, levels }. levels are
- * those of the queue, by default as many as policy has. Throws a TypeError or RangeError if a
- * policy is wrong, or a tier has more levels than policy.
+ * Returns the policies of a store: { last, forTier }. last is the last level that any of them
+ * gives; forTier(name) returns what decides for a tier: { policy, scripts, lease, levels }, levels
+ * being those of the queue, by default as many as policy has. Throws a TypeError or RangeError
+ * if a policy is wrong, or has too many levels.
  */
 function policiesOf({ policy, tiers }, lease, queueLevels) {
   const filled = fillPolicy(policy);
-  const last = lastOf(filled);
+  const last = lastLevelOf(filled);
   const levels = queueLevels ?? last;
-  if (last > levels) throw new Unusable(`its queue has ${levels} levels, the rules ${last}`);
+  if (last > levels) throw new RangeError(`docpriority: its queue has ${levels} levels, the policies ${last}`);
   const withScripts = (policy) => ({ policy, scripts: scriptsOf(policy, lease, levels), lease, levels });
-  const ofTiers = new Map(Object.entries(tiers).map(([name, tier]) => {
-    const its = fillPolicy(tier, `tiers[${JSON.stringify(name)}]`);
+  const byTier = new Map(Object.entries(tiers).map(([name, tier]) => {
+    const filledTier = fillPolicy(tier, `tiers[${JSON.stringify(name)}]`);
     // One queue compares the levels of all customers.
-    if (lastOf(its) > last) throw new Unusable(`docpriority: tier ${JSON.stringify(name.slice(0, 80))} has ${lastOf(its)} levels, more than the ${last} of the policy`);
-    return [name, withScripts(its)];
+    if (lastLevelOf(filledTier) > last) throw new RangeError(`docpriority: tier ${JSON.stringify(name.slice(0, 80))} has ${lastLevelOf(filledTier)} levels, more than the ${last} of the policy`);
+    return [name, withScripts(filledTier)];
   }));
-  const others = withScripts(filled);
-  return { last, of: (tier) => ofTiers.get(tier) ?? others };
+  const withoutTier = withScripts(filled);
+  return { last, forTier: (name) => byTier.get(name) ?? withoutTier };
 }
 
 const defaultPolicy = () => fillPolicy({});
@@ -70,7 +67,7 @@ function checkTable(table, where, isNext, order, kind, isOne) {
 
 const millionths = (load) => Math.round(load * 1e6);
 
-/** Returns with how many documents beyond the last load turn k begins. */
+/** Returns with how many documents of a flood turn k begins. */
 const beginOf = (k, turns) => Math.ceil(2 ** ((12 * k) / turns));
 
 function levelOf({ thresholds }, count) {
@@ -78,23 +75,23 @@ function levelOf({ thresholds }, count) {
   return 1 + (level < 0 ? thresholds.length : level);
 }
 
-/** Returns the level of a load in millionths, with beyond documents beyond the last load, this one included. */
-function levelOfLoad({ loads, turns }, load, beyond) {
-  const level = loads.findIndex((most) => load <= millionths(most));
-  return 1 + (level < 0 ? loads.length + turnOf(beyond, turns) : level);
+/** Returns the level of a load in millionths. flood is how many of the customer's documents are a flood's, if this one is. */
+function levelOfLoad({ loads, turns }, load, flood) {
+  const level = loads.findIndex((bound) => load <= millionths(bound));
+  return 1 + (level < 0 ? loads.length + turnOf(flood, turns) : level);
 }
 
-function turnOf(beyond, turns) {
+function turnOf(flood, turns) {
   let turn = 0;
-  while (turn < turns && beginOf(turn + 1, turns) <= beyond) turn++;
+  while (turn < turns && beginOf(turn + 1, turns) <= flood) turn++;
   return turn;
 }
 
-/** Returns a level within the bounds of an override, if there is one. */
-const within = (level, earliest = 1, latest = Infinity) => Math.min(Math.max(level, earliest), latest);
+/** Returns a level within bounds; without them, the same level. */
+const clamp = (level, earliest = 1, latest = Infinity) => Math.min(Math.max(level, earliest), latest);
 
 // Returns the last level that either rule gives, turns included.
-const lastOf = ({ thresholds, loads, turns }) => 1 + Math.max(thresholds.length, loads.length + turns);
+const lastLevelOf = ({ thresholds, loads, turns }) => 1 + Math.max(thresholds.length, loads.length + turns);
 
 // Returns the scripts for a filled policy, a lease in milliseconds, and the
 // levels of the queue.
@@ -103,14 +100,14 @@ function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns }, lease
     policy: `local interval = '${resetInterval}'\nlocal since_last_reset = ${resetMode === 'sinceLastReset'}\n`,
     lease: `local longest_lease = ${lease}\n`,
     queue: `local queue_levels = ${levels}\n`,
-    levels: levelLines(thresholds, (threshold) => `count < ${threshold}`, (threshold) => `count >= ${threshold}`),
-    loads: levelLines(loads.map(millionths), (load) => `load > ${load}`, (load) => `load <= ${load}`) + turnLines(loads.length + 1, turns),
+    levels: levelLines('count', thresholds, '<', '>='),
+    loads: levelLines('load', loads.map(millionths), '>', '<=') + turnLines(loads.length + 1, turns),
   };
   return Object.fromEntries(['next', 'submit', 'done', 'peek', 'reset'].map((name) => [name, scriptOf(withBlocks(texts[name], blocks))]));
 }
 
-/** Returns a script with its digest, by which Redis knows it. */
-const scriptOf = (text) => ({ text, digest: createHash('sha1').update(text).digest('hex') });
+/** Returns a script with the digest by which Redis knows it. */
+const scriptOf = (text) => ({ text, sha1: createHash('sha1').update(text).digest('hex') });
 
 function withBlocks(text, blocks) {
   for (const [name, lines] of Object.entries(blocks)) {
@@ -119,21 +116,21 @@ function withBlocks(text, blocks) {
   return text;
 }
 
-// The comparisons that find a level: beyond the last bound, or within one of them. They are
-// written as the Go module writes them, so Redis keeps one script for both.
-function levelLines(bounds, beyond, within) {
-  const n = bounds.length;
-  if (n === 0) return 'local level = 1\n';
-  const lines = bounds.map((bound, i) => `elseif ${within(bound)} then level = ${i + 1}\n`);
-  return `local level = 1\nif ${beyond(bounds[n - 1])} then level = ${n + 1}\n${lines.join('')}end\n`;
+// Returns the comparisons that find a level: over all bounds, or within one of them. They are
+// written as the Go module writes them, so that Redis keeps one script for both.
+function levelLines(number, bounds, isOver, isWithin) {
+  if (bounds.length === 0) return 'local level = 1\n';
+  const lines = bounds.map((bound, i) => `elseif ${number} ${isWithin} ${bound} then level = ${i + 1}\n`);
+  return `local level = 1\nif ${number} ${isOver} ${bounds.at(-1)} then level = ${bounds.length + 1}\n${lines.join('')}end\n`;
 }
 
-// The comparisons that find the turn of a document beyond the last load, whose level is last.
-function turnLines(last, turns) {
+// Returns the comparisons that find the turn of a flood's document. Without turns it has the level
+// after those of the loads.
+function turnLines(floodLevel, turns) {
   const lines = [];
-  for (let k = turns; k > 0; k--) lines.push(`elseif beyond + 1 >= ${beginOf(k, turns)} then level = ${last + k}\n`);
+  for (let k = turns; k > 0; k--) lines.push(`elseif beyond + 1 >= ${beginOf(k, turns)} then level = ${floodLevel + k}\n`);
   const found = turns > 0 ? `if not flood then -- its level stands\n${lines.join('')}end\n` : '';
-  return `local flood = level == ${last} -- beyond the last load: take turns\n${found}`;
+  return `local flood = level == ${floodLevel} -- beyond the last load: take turns\n${found}`;
 }
 
-module.exports = { policiesOf, Unusable, scriptOf, longestLease, defaultPolicy, fillPolicy, levelOf, levelOfLoad, turnOf, within, lastOf };
+module.exports = { policiesOf, scriptOf, longestLease, defaultPolicy, levelOf, levelOfLoad, turnOf, clamp };

@@ -10,42 +10,43 @@ const { NotCounted } = require('./errors.js');
 const { Fallback } = require('./fallback.js');
 const { defaultPrefix, keysOf } = require('./keys.js');
 const { Memory } = require('./memory.js');
-const { levelOf, longestLease, policiesOf, within } = require('./policy.js');
+const { clamp, levelOf, longestLease, policiesOf } = require('./policy.js');
 const { isIntegers, run } = require('./run.js');
 
-const most = { next: 1_000_000, submit: 100, done: 1_000 }; // documents in one call
-const longestWork = 86_400_000; // milliseconds, of a document's cost
-const callOptions = { next: 'second', nextN: 'third', submit: 'third', submitN: 'third', done: 'fourth', doneN: 'fourth', peek: 'second', reset: 'second' };
+const maxDocuments = { next: 1_000_000, submit: 100, done: 1_000 }; // as the scripts take them
+const longestWork = 86_400_000; // milliseconds; work that took longer counts as this
+const optionsPosition = { next: 'second', nextN: 'third', submit: 'third', submitN: 'third', done: 'fourth', doneN: 'fourth', peek: 'second', reset: 'second' };
 
-// Makes a store a member of a fleet.
+// Names a method of stores that makes one a member of a fleet: a symbol, so that only join calls it.
 const enter = Symbol('enter');
 const optionNames = ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'overrides', 'lease', 'fallback'];
 
-// The keys of each script, without the override's; errors name the first.
+// The keys of each script, without that of the override; errors name the first. repeatable and
+// readOnly say what a lost reply means.
 const scripts = {
-  next: { kinds: ['count'], hasOverride: true },
-  submit: { kinds: ['pending'], hasOverride: true, repeatable: true },
+  next: { kinds: ['count'], readsOverride: true },
+  submit: { kinds: ['pending'], readsOverride: true, repeatable: true },
   done: { kinds: ['pending'], repeatable: true },
-  peek: { kinds: ['count', 'pending'], hasOverride: true, readOnly: true },
+  peek: { kinds: ['count', 'pending'], readsOverride: true, readOnly: true },
   reset: { kinds: ['count', 'pending'] },
 };
 const rules = ['unknown', 'byCount', 'byLoad']; // as peek.lua numbers them
 
 class Store {
   #wire;
-  #memory; // instead of Redis
-  #fallback; // if there is one
-  #member; // of a fleet, if it is one
+  #memory; // a MemoryStore has one instead of a wire
+  #fallback;
+  #member; // a store of join has one
   #prefix;
   #timeout;
   #tierOf;
-  #overrides; // whether overrides are read
-  #own; // the policies of the options
-  #policies; // those in force
+  #overrides; // whether it reads them
+  #ownPolicies; // what the options say
+  #policies; // what decides: its own policies, or those that operators have set
   #lease;
-  #submitted = new Costs(); // as passed to submit
-  #took = new Costs(); // milliseconds, as passed to done
-  #calls = new Set(); // in progress
+  #submittedCosts = new Costs();
+  #workTimes = new Costs(); // the milliseconds that are passed to done
+  #calls = new Set(); // close waits for them
   #closing;
 
   constructor(client, options = {}) {
@@ -60,54 +61,51 @@ class Store {
     if (tierOf !== undefined) checkKind('tierOf', tierOf, 'function');
     else if (Object.keys(tiers).length > 0) throw new TypeError('docpriority: tiers without a tierOf would never be used');
     [this.#prefix, this.#timeout, this.#tierOf, this.#overrides, this.#lease] = [prefix, timeout, tierOf, overrides, lease];
-    this.#own = this.#policies = policiesOf({ policy, tiers }, lease);
+    this.#ownPolicies = this.#policies = policiesOf({ policy, tiers }, lease);
     if (client instanceof Memory) this.#memory = client;
     else this.#wire = new Wire(client);
     if (fallback && this.#wire) this.#fallback = new Fallback((call, signal) => this.#askRedis(call, signal));
   }
 
   async next(customer, options) {
-    const [decision] = await this.#noted(1, () => this.#next('next', customer, 1, options));
+    const [decision] = await this.#countFailures(1, () => this.#next('next', customer, 1, options));
     return decision;
   }
 
   async nextN(customer, n, options) {
-    return this.#noted(n, () => this.#next('nextN', customer, n, options));
+    return this.#countFailures(n, () => this.#next('nextN', customer, n, options));
   }
 
   async submit(customer, document, options = {}) {
-    const [decision] = await this.#noted(1, () => {
+    const [decision] = await this.#countFailures(1, () => {
       checkOptions('submit', options, ['cost'], 'an object such as { cost: 12 }');
-      const { cost = 0, signal } = options;
-      return this.#submit('submit', customer, [document], [cost], { signal });
+      const { cost, signal } = options;
+      return this.#submit('submit', customer, [{ id: document, cost }], { signal });
     });
     return decision;
   }
 
-  async submitN(customer, documents, options = {}) {
-    return this.#noted(documents?.length, () => {
-      checkOptions('submitN', options, ['costs'], 'an object such as { costs: [12] }');
-      const { costs, signal } = options;
-      return this.#submit('submitN', customer, documents, costs, { signal });
-    });
+  async submitN(customer, documents, options) {
+    return this.#countFailures(documents?.length, () => this.#submit('submitN', customer, documents, options));
   }
 
   async done(customer, document, took = 0, options) {
-    const [ended] = await this.#noted(1, () => this.#done('done', customer, [document], took, options));
+    const [ended] = await this.#countFailures(1, () => this.#done('done', customer, [document], took, options));
     return ended;
   }
 
   async doneN(customer, documents, took = 0, options) {
-    return this.#noted(documents?.length, () => this.#done('doneN', customer, documents, took, options));
+    return this.#countFailures(documents?.length, () => this.#done('doneN', customer, documents, took, options));
   }
 
   async peek(customer, options) {
     const { reply, degraded } = await this.#run('peek', 'peek', customer, [], 17, options);
-    const [rule, level, nextLevel, count, resetIn, load, recent, cost, pending, pendingLast, oldest, latency, lease, ruleLevel, earliest, latest, endsIn] = reply;
+    const [rule, level, nextLevel, count, resetIn, load, recent, cost, pending, pendingFlood, oldest, latency, lease, ruleLevel, earliest, latest, endsIn] = reply;
     return Object.freeze({
       rule: rules[rule], level, nextLevel, count, resetIn, load: load / 1e6, recent: recent / 1_000, cost: cost / 1_000,
-      pending, pendingLast, oldest, latency, lease, degraded, ruleLevel,
-      override: latest === 0 ? undefined : Object.freeze({ earliest, latest, endsIn: endsIn < 0 ? undefined : endsIn }),
+      pending, pendingFlood, oldest, latency, lease, degraded, ruleLevel,
+      bounds: latest === 0 ? undefined : Object.freeze({ earliest, latest }),
+      overrideEndsIn: latest === 0 || endsIn < 0 ? undefined : endsIn,
     });
   }
 
@@ -120,14 +118,13 @@ class Store {
   }
 
   script(name, customer) {
-    const { scripts } = customer === undefined ? this.#policies.of() : this.#tier(customer);
+    const { scripts } = customer === undefined ? this.#policies.forTier() : this.#tierFor(customer);
     if (!Object.hasOwn(scripts, name)) throw new RangeError(`docpriority: there is no script ${JSON.stringify(name)}`);
-    const { text, digest } = scripts[name];
-    return { text, sha1: digest };
+    return { ...scripts[name] };
   }
 
   get last() {
-    return this.#own.last;
+    return this.#ownPolicies.last;
   }
 
   get degraded() {
@@ -135,94 +132,89 @@ class Store {
   }
 
   async close() {
-    await (this.#closing ??= this.#close());
+    this.#closing ??= Promise.allSettled([...this.#calls, this.#member?.leave()]).then(() => this.#wire?.close());
+    await this.#closing;
   }
 
   async [Symbol.asyncDispose]() {
     await this.close();
   }
 
-  async #close() {
-    await Promise.allSettled([...this.#calls, this.#member?.leave()]);
-    this.#wire?.close();
-  }
-
-  [enter](member) {
-    this.#member = member({
+  [enter](newMember) {
+    this.#member = newMember({
       levels: this.last,
       overrides: this.#overrides,
       key: (end) => Buffer.from(`${this.#prefix}:${end}`),
-      within: (timeout, signal, call) => this.#within(timeout, signal, call),
+      withDeadline: (...args) => this.#withDeadline(...args),
       isDegraded: () => this.degraded,
       // Calls in progress end by the policies with which they began.
-      goBy: (rules) => (this.#policies = rules ? policiesOf(rules, this.#lease, this.last) : this.#own),
+      applyPolicies: (policies) => (this.#policies = policies ? policiesOf(policies, this.#lease, this.last) : this.#ownPolicies),
     });
   }
 
   async #next(operation, customer, n, options) {
-    checkInteger('the number of documents', n, 1, most.next);
+    checkInteger('the number of documents', n, 1, maxDocuments.next);
     const { reply, name, policy, degraded } = await this.#run(operation, 'next', customer, n === 1 ? [] : [String(n)], 2, options);
-    const [level, last, resetIn = policy.resetInterval, lastRuleLevel = level, earliest, latest] = reply;
+    const [level, finalCount, resetIn = policy.resetInterval, finalRuleLevel = level, earliest, latest] = reply;
     const decisions = Array.from({ length: n }, (_, i) => {
-      const count = last + n - 1 - i;
-      const ruleLevel = i === n - 1 ? lastRuleLevel : levelOf(policy, count);
-      return Object.freeze({ level: within(ruleLevel, earliest, latest), count, resetIn, load: 0, pending: 0, degraded, ruleLevel });
+      const count = finalCount + n - 1 - i;
+      const ruleLevel = count === finalCount ? finalRuleLevel : levelOf(policy, count);
+      return Object.freeze({ level: clamp(ruleLevel, earliest, latest), count, resetIn, load: 0, pending: 0, degraded, ruleLevel });
     });
-    this.#member?.seen.decided('count', name, decisions);
+    this.#member?.collector.countDecisions('count', name, decisions);
     return decisions;
   }
 
-  async #submit(operation, customer, documents, given, options) {
-    const ids = idsOf(documents, most.submit);
-    const costs = costsOf(ids.length, given);
-    const args = ids.flatMap((id, i) => [id, String(this.#submitted.relative(costs[i]))]);
-    const { reply, name, degraded } = await this.#run(operation, 'submit', customer, args, 4 * ids.length, options);
-    for (const cost of costs) this.#submitted.add(name, cost);
-    const decisions = ids.map((_, i) => {
+  async #submit(operation, customer, items, options) {
+    const documents = copyOf(items, maxDocuments.submit).map(documentOf);
+    const args = documents.flatMap(({ id, cost }) => [id, String(this.#submittedCosts.relative(cost))]);
+    const { reply, name, degraded } = await this.#run(operation, 'submit', customer, args, 4 * documents.length, options);
+    for (const { cost } of documents) this.#submittedCosts.add(name, cost);
+    const decisions = documents.map((_, i) => {
       const [level, load, pending, ruleLevel] = reply.slice(4 * i, 4 * i + 4);
       return Object.freeze({ level, count: 0, resetIn: 0, load: load / 1e6, pending, degraded, ruleLevel });
     });
-    this.#member?.seen.decided('load', name, decisions);
+    this.#member?.collector.countDecisions('load', name, decisions);
     return decisions;
   }
 
   async #done(operation, customer, documents, took, options) {
-    const ids = idsOf(documents, most.done);
+    const passed = copyOf(documents, maxDocuments.done);
+    const ids = passed.map((id) => bytesOf(id, 'a document'));
     checkAmount('took, in milliseconds,', took, '0 (unknown)');
-    const given = Array.from(documents); // the caller may change the array
-    const each = Math.min(took, longestWork) / ids.length;
-    const { reply, name } = await this.#run(operation, 'done', customer, [String(this.#took.relative(each)), ...ids], 2 * ids.length, options);
-    const ended = given.flatMap((document, i) => {
+    const work = Math.min(took, longestWork) / ids.length; // on each document
+    const { reply, name } = await this.#run(operation, 'done', customer, [String(this.#workTimes.relative(work)), '', ...ids], 2 * ids.length, options);
+    const ended = passed.flatMap((document, i) => {
       const [latency, level] = reply.slice(2 * i, 2 * i + 2);
       return level === 0 ? [] : Object.freeze({ document, latency, level }); // 0: it was not pending
     });
-    for (let i = 0; i < ended.length; i++) this.#took.add(name, each);
-    this.#member?.seen.ended(ended);
+    for (let i = 0; i < ended.length; i++) this.#workTimes.add(name, work);
+    this.#member?.collector.countEnded(ended);
     return ended;
   }
 
-  // Makes a call, and counts its documents if it fails.
-  async #noted(documents, call) {
+  // Makes a call. If it fails, its documents are counted as failed.
+  async #countFailures(documents, call) {
     try {
       return await call();
     } catch (error) {
-      this.#member?.seen.failed(Number.isInteger(documents) && documents > 0 ? documents : 1, error);
+      this.#member?.collector.countFailure(Number.isInteger(documents) && documents > 0 ? documents : 1, error);
       throw error;
     }
   }
 
-  // Returns the reply of a script, of at least so many integers, the customer in Latin-1, the
-  // policy, and whether the reply is degraded.
+  // Returns the reply of a script (at least so many integers), whether memory gave it, the
+  // customer's bytes in Latin-1, and the policy.
   async #run(operation, script, customer, args, integers, options = {}) {
     checkOptions(operation, options);
     const { signal } = options;
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('docpriority: signal is not an AbortSignal');
     const bytes = bytesOf(customer, 'a customer');
-    const named = this.keys(bytes);
+    const keysByKind = this.keys(bytes);
     const name = bytes.latin1Slice();
-    const tier = this.#tier(customer); // called once: a second call might return another tier
-    if (this.#closing) throw new NotCounted(`docpriority: ${operation} ${named[scripts[script].kinds[0]]}: the store is closed`);
-    const running = this.#answer({ operation, script, name, named, tier, args, isReply: isIntegers(integers) }, signal);
+    const tier = this.#tierFor(customer); // once a call: the next time tierOf might return another
+    if (this.#closing) throw new NotCounted(`docpriority: ${operation} ${keysByKind[scripts[script].kinds[0]]}: the store is closed`);
+    const running = this.#answer({ operation, script, name, keysByKind, tier, args, isReply: isIntegers(integers) }, signal);
     this.#calls.add(running);
     try {
       const { reply, degraded = false } = await running;
@@ -240,14 +232,14 @@ class Store {
     return { reply: this.#memory.run(script, name, args, tier) };
   }
 
-  #askRedis({ script, named, tier, ...call }, signal) {
-    const { kinds, hasOverride, ...its } = scripts[script];
-    const keys = [...kinds, ...(hasOverride && this.#overrides ? ['override'] : [])].map((kind) => named[kind]);
-    const asked = { ...call, ...its, named, keys, script: tier.scripts[script] };
-    return this.#within(this.#timeout, signal, (wire, deadline) => run(wire, asked, deadline));
+  #askRedis({ script, keysByKind, tier, ...call }, signal) {
+    const { kinds, readsOverride, ...properties } = scripts[script];
+    const keys = [...kinds, ...(readsOverride && this.#overrides ? ['override'] : [])].map((kind) => keysByKind[kind]);
+    const request = { ...call, ...properties, keysByKind, keys, script: tier.scripts[script] };
+    return this.#withDeadline(this.#timeout, signal, (wire, deadline) => run(wire, request, deadline));
   }
 
-  async #within(timeout, signal, call) {
+  async #withDeadline(timeout, signal, call) {
     const deadline = new Deadline(timeout, signal);
     try {
       return await call(this.#wire, deadline);
@@ -256,36 +248,35 @@ class Store {
     }
   }
 
-  #tier(customer) {
+  #tierFor(customer) {
     const name = this.#tierOf?.(customer);
     if (typeof name?.then === 'function') {
-      name.then(undefined, () => {}); // or Node.js would end the process for its error
+      name.then(undefined, () => {}); // else a rejection would end the process
       throw new TypeError('docpriority: tierOf returns a promise, and not a tier');
     }
-    return this.#policies.of(name);
+    return this.#policies.forTier(name);
   }
 }
 
-// Names the argument: callers may pass the cost itself, or a document, by mistake.
+// The error says which argument is wrong: a caller may have passed the cost itself there, or a document.
 function checkOptions(operation, options, names = [], example = 'an object such as { signal }') {
-  checkNames(options, [...names, 'signal'], `the ${callOptions[operation]} argument of ${operation}`, example);
+  checkNames(options, [...names, 'signal'], `the ${optionsPosition[operation]} argument of ${operation}`, example);
 }
 
-// An array may have holes, which map would leave out.
-function idsOf(documents, longest) {
+// Copies what a caller may change during the call. Array.from also keeps holes, as undefined.
+function copyOf(documents, longest) {
   if (!Array.isArray(documents)) throw new TypeError('docpriority: the documents are not an array');
   checkInteger('the number of documents', documents.length, 1, longest);
-  return Array.from(documents, (document) => bytesOf(document, 'a document'));
+  return Array.from(documents);
 }
 
-// Returns a copy of the costs of n documents.
-function costsOf(n, costs = Array(n).fill(0)) {
-  if (!Array.isArray(costs)) throw new TypeError('docpriority: the costs are not an array');
-  if (costs.length !== n) throw new RangeError(`docpriority: ${costs.length} costs for ${n} documents`);
-  return Array.from(costs, (cost) => {
-    checkAmount('a cost', cost, '0 (unknown)');
-    return cost;
-  });
+// Returns a document of a submit, which may be a plain id.
+function documentOf(item) {
+  const document = typeof item === 'string' || item instanceof Uint8Array ? { id: item } : item;
+  checkNames(document, ['id', 'cost'], 'a document', "an id, or an object such as { id: 'invoice-4711', cost: 12 },");
+  const { id, cost = 0 } = document;
+  checkAmount('a cost', cost, '0 (unknown)');
+  return { id: bytesOf(id, 'a document'), cost };
 }
 
 module.exports = { enter, optionNames, Store };

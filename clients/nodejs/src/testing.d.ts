@@ -17,8 +17,8 @@ export class MemoryStore extends Store {
   advance(milliseconds: number): void;
 
   /**
-   * Sets a customer's override, as operators could: the first and the last level, and in
-   * how many milliseconds it ends, if at all. undefined removes it.
+   * Sets a customer's override, as operators could: the bounds of the levels, and in how many
+   * milliseconds it ends, if at all. undefined removes it.
    */
   setOverride(customer: Name, override: { earliest?: number; latest?: number; endsIn?: number } | undefined): void;
 

@@ -12,7 +12,7 @@ export const clients = {
   'ioredis 5': (url, options) => new Redis5(url, { lazyConnect: true, ...options }),
 };
 
-// What does not depend on the version's calls is tested with the newest.
+// Tests of what does not depend on the version take the newest.
 export const newest = (all) => Object.entries(all).filter(([kind]) => kind.endsWith(' 6'));
 
 export const clusters = {
@@ -22,16 +22,15 @@ export const clusters = {
   'ioredis 5': (urls, settings) => new Redis5.Cluster(urls, { lazyConnect: true, redisOptions: settings }),
 };
 
+const ioredisSettings = {
+  keyPrefix: 'mine:', stringNumbers: true, enableAutoPipelining: true, maxRetriesPerRequest: null,
+  autoResendUnfulfilledCommands: true, retryStrategy: () => 1, reconnectOnError: () => 2, commandTimeout: 1,
+};
+
 // Settings of a caller that would change what a count is, or how often it is counted.
 export const oddSettings = {
   'node-redis 6': { RESP: 3, commandOptions: { typeMapping: { 58: String } }, pingInterval: 10_000, emitInvalidate: true },
   'node-redis 5': { RESP: 3, commandOptions: { typeMapping: { 58: String } }, disableOfflineQueue: true },
-  'ioredis 6': {
-    keyPrefix: 'mine:', stringNumbers: true, enableAutoPipelining: true, maxRetriesPerRequest: null,
-    autoResendUnfulfilledCommands: true, retryStrategy: () => 1, reconnectOnError: () => 2, commandTimeout: 1, protocol: 3, replyMapping: 'resp3',
-  },
-  'ioredis 5': {
-    keyPrefix: 'mine:', stringNumbers: true, enableAutoPipelining: true, maxRetriesPerRequest: null,
-    autoResendUnfulfilledCommands: true, retryStrategy: () => 1, reconnectOnError: () => 2, commandTimeout: 1, readOnly: true,
-  },
+  'ioredis 6': { ...ioredisSettings, protocol: 3, replyMapping: 'resp3' },
+  'ioredis 5': { ...ioredisSettings, readOnly: true },
 };

@@ -8,7 +8,7 @@ import { join, NotCounted, OutcomeUnknown, Store } from 'docpriority';
 import { clients, newest, oddSettings } from './clients.mjs';
 import { integers, Server } from './server.mjs';
 
-const long = 60_000; // for what ends without a timeout, however slow the machine is
+const long = 60_000; // milliseconds for what ends without a timeout, however slow the machine is
 
 const replies = { next: integers(1, 0), submit: integers(1, 1_000_000, 1, 1) };
 
@@ -41,13 +41,13 @@ test('calls in an outage leave nothing behind', async () => {
     const store = new Store(client, { timeout: 20 });
     const failing = () => Promise.all(Array.from({ length: 200 }, () => assert.rejects(store.next('acme'), NotCounted)));
     await failing();
-    const before = queryObjects(Promise, { format: 'count' });
+    const promises = queryObjects(Promise, { format: 'count' });
     await failing();
-    const more = queryObjects(Promise, { format: 'count' }) - before;
+    const morePromises = queryObjects(Promise, { format: 'count' }) - promises;
     await new Promise((resolve) => setTimeout(resolve, 500)); // some more tries to connect
     const listeners = settings.socket ? getEventListeners(settings.socket.signal, 'abort').length : 0;
     await store.close();
-    assert.ok(more < 100 && listeners < 3, `${kind}: ${more} promises more, ${listeners} listeners`);
+    assert.ok(morePromises < 100 && listeners < 3, `${kind}: ${morePromises} promises more, ${listeners} listeners`);
   }
 });
 
@@ -61,20 +61,20 @@ for (const [kind, make] of newest(clients)) {
     let server;
     t.after(() => Promise.all([store.close(), server?.close()]));
     await assert.rejects(store.reset('acme'), NotCounted);
-    for (const count of [0, -1, -2]) assert.deepEqual(seen(await store.next('acme')), [true, count]);
+    for (const count of [0, -1, -2]) assert.deepEqual(numbers(await store.next('acme')), [true, count]);
     assert.ok(store.degraded);
     server = await Server.start(() => replies.next, { port });
     await nextAtLast(store);
     assert.ok(!store.degraded);
     await server.close();
-    assert.deepEqual(seen(await store.next('acme')), [true, 0]); // within a minute; memory has forgotten the outage
+    assert.deepEqual(numbers(await store.next('acme')), [true, 0]); // memory has forgotten the first outage, and a minute has not passed
     const [text, ...more] = mock.calls.map(({ arguments: [warning] }) => String(warning)).filter((warning) => warning.startsWith('docpriority: '));
     assert.match(text, new RegExp(`^docpriority: Redis does not answer, .*: next priority:{acme}:count: .*ECONNREFUSED 127.0.0.1:${port}`));
     assert.deepEqual(more, []);
   });
 }
 
-const seen = ({ degraded, count }) => [degraded, count];
+const numbers = ({ degraded, count }) => [degraded, count];
 
 // Nearly all of the time is waited: so the libraries wait at once.
 describe('faults', { concurrency: true }, () => {
@@ -84,8 +84,8 @@ describe('faults', { concurrency: true }, () => {
       const withServer = (name, answer, body, options) => test(name, async () => {
         const server = await Server.start(answer, options);
         const stores = [];
-        const open = (settings, of = make(server.url, oddSettings[kind])) => {
-          stores.push(new Store(of, { timeout: long, ...settings }));
+        const open = (settings, client = make(server.url, oddSettings[kind])) => {
+          stores.push(new Store(client, { timeout: long, ...settings }));
           return stores.at(-1);
         };
         try {
@@ -117,10 +117,10 @@ describe('faults', { concurrency: true }, () => {
       const parting = gate();
       withServer('close awaits the calls that were made before it', (command) => (command[0] === 'EVALSHA' ? '-NOSCRIPT No matching script.\r\n' : parting.opened), async (server, open) => {
         const store = open();
-        const before = Array.from({ length: 50 }, () => store.submit('acme', 'd'));
+        const calls = Array.from({ length: 50 }, () => store.submit('acme', 'd'));
         const closed = store.close();
         parting.open(replies.submit);
-        for (const { level } of await Promise.all(before)) assert.equal(level, 1);
+        for (const { level } of await Promise.all(calls)) assert.equal(level, 1);
         await closed;
       });
 
@@ -147,35 +147,43 @@ describe('faults', { concurrency: true }, () => {
         assert.ok(server.connections > 2);
       });
 
-      const held = gate();
-      withServer('the caller may give up', () => held.opened, async (server, open) => {
+      withServer('a member reports that the policies cannot be reached', ([, , , key]) => (key.endsWith(':policies') ? undefined : integers(1)), async (server) => {
+        const member = join(make(server.url));
+        const report = () => server.scripts.find(([, , , key]) => key.includes('{fleet}'))?.[7];
+        await server.until(report);
+        await member.close();
+        assert.deepEqual(JSON.parse(report()).following, { version: 0, own: true, code: 'unreachable' });
+      });
+
+      const patience = gate();
+      withServer('the caller may give up', () => patience.opened, async (server, open) => {
         const store = open();
         const canceled = new AbortController();
         const reason = new Error('the upload was canceled');
         const cause = (Class) => (error) => error instanceof Class && error.cause === reason && error.message.includes(reason.message);
         const sent = Array.from({ length: 20 }, () => store.next('acme', { signal: canceled.signal }));
-        const stays = store.next('umbrella');
+        const staying = store.next('umbrella');
         await server.until(() => server.scripts.length === 21);
         canceled.abort(reason);
         for (const one of sent) await assert.rejects(one, cause(OutcomeUnknown));
         await assert.rejects(store.next('acme', { signal: canceled.signal }), cause(NotCounted));
         await assert.rejects(store.next('acme', { signal: AbortSignal.abort(Symbol('tired')) }), NotCounted);
-        held.open(replies.next);
-        assert.equal((await stays).level, 1);
+        patience.open(replies.next);
+        assert.equal((await staying).level, 1);
       });
 
       withServer("the caller's own client stays as it was", () => replies.next, async (server, open) => {
-        const own = make(server.url);
-        own.on('error', () => {});
-        await own.connect();
-        const seen = () => JSON.stringify([own.eventNames().map((name) => [String(name), own.listenerCount(name)]), own.options]);
-        const before = seen();
-        const store = open({}, own);
+        const client = make(server.url);
+        client.on('error', () => {});
+        await client.connect();
+        const describe = () => JSON.stringify([client.eventNames().map((name) => [String(name), client.listenerCount(name)]), client.options]);
+        const description = describe();
+        const store = open({}, client);
         await store.next('acme');
         await store.close();
-        assert.equal(await own.ping(), 'OK');
-        assert.equal(seen(), before);
-        (own.destroy ?? own.disconnect).call(own);
+        assert.equal(await client.ping(), 'OK');
+        assert.equal(describe(), description);
+        (client.destroy ?? client.disconnect).call(client);
       });
     });
   }

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { inspect, isDeepStrictEqual } from 'node:util';
 import { join, keysOf, NotCounted } from 'docpriority';
 import { createClient } from 'redis';
 import { clients, newest, oddSettings } from './clients.mjs';
@@ -41,55 +42,73 @@ describe('a member', { skip }, () => {
     }
   });
 
-  /** Sets rules as lua/rules.lua does. */
-  const set = (version, rules) => redis.set(`${prefix}:{control}:rules`, JSON.stringify({ version, changed: version, by: 'mary', why: 'a test', rules }));
+  /** Does what lua/policies.lua does. */
+  const setPolicies = (version, policies) => redis.set(`${prefix}:{control}:policies`, JSON.stringify({ version, changed: version, by: 'mary', why: 'a test', policies }));
   /** Returns the only report of the fleet. */
-  async function reported() {
+  async function readReport() {
     const keys = (await redis.keys(`${prefix}:{fleet}:*`)).filter((key) => !/:(members|emptied)$/.test(key));
     assert.ok(keys.length < 2, `${keys}`);
     return keys.length === 1 ? JSON.parse(await redis.get(keys[0])) : undefined;
   }
-  const follows = (version, error = '') => until(`version ${version} is followed, and ${error || 'nothing'} is wrong`, async () => {
-    const { rules } = (await reported()) ?? {};
-    return rules?.version === version && rules.error === error;
-  });
+  /** Waits for a report that the version is followed, and why not a newer one. */
+  const follows = (version, why = {}, own = false) => {
+    const following = { version, own, ...why };
+    return until(`the report has ${inspect(following)}`, async () => isDeepStrictEqual((await readReport())?.following, following));
+  };
 
   for (const [kind, make] of newest(clients)) {
-    withMember(`${kind}: rules are followed while they are there, and given up when they are withdrawn`, {}, async (member) => {
+    withMember(`${kind}: policies are followed while they are there, and given up when they are withdrawn`, {}, async (member) => {
       assert.equal((await member.nextN('acme', 3)).at(-1).level, 1);
       const own = member.script('next').sha1;
-      await set(3, { thresholds: [-1, -2], reset_interval_ms: 60_000, reset_mode: 'last-reset', loads: [1], turns: 2 });
+      await setPolicies(3, { thresholds: [-1, -2], reset_interval_ms: 60_000, reset_mode: 'last-reset', loads: [1], turns: 2 });
       await follows(3);
       assert.equal((await member.next('acme')).level, 3);
       assert.match(member.script('submit').text, /local queue_levels = 9\n[^]*elseif beyond \+ 1 >= 64 then level = 3\n/);
-      await set(4, { thresholds: [-1, -2, -3, -4, -5, -6, -7, -8, -9] });
-      await follows(3, 'its queue has 9 levels, the rules 10');
-      await redis.del(`${prefix}:{fleet}:${(await reported()).id}`); // and not what lists it
-      await set(5, null);
-      await follows(5);
-      assert.equal((await reported()).rules.own, true);
+      await setPolicies(4, { thresholds: [-1, -2, -3, -4, -5, -6, -7, -8, -9] });
+      await follows(3, { code: 'invalid', detail: 'its queue has 9 levels, the policies 10' });
+      await redis.del(`${prefix}:{fleet}:${(await readReport()).id}`); // and not what lists it
+      await setPolicies(5, null);
+      await follows(5, {}, true);
       assert.equal(member.script('next').sha1, own);
-      await redis.set(`${prefix}:{control}:rules`, 'junk');
-      await follows(5, 'the rules in Redis cannot be read');
+      await redis.set(`${prefix}:{control}:policies`, 'junk');
+      await follows(5, { code: 'corrupt' }, true);
       assert.equal(await redis.get(`${prefix}:{fleet}:emptied`), null);
       await redis.del((await redis.keys(`${prefix}:*`))); // as by a restart
-      await follows(5, 'Redis lost data: version 5 was known, none is there');
+      await follows(5, { code: 'lost', detail: 'version 5 was known, none is there' }, true);
       assert.equal(await redis.zCard(`${prefix}:{fleet}:members`), 1);
-      await set(6, {});
+      await setPolicies(6, {});
       await follows(6);
-      const { rules } = await reported();
       assert.ok(Number(await redis.get(`${prefix}:{fleet}:emptied`)) > 0);
-      assert.equal(rules.own, false);
     }, (address) => make(address, oddSettings[kind]));
   }
 
   const tierOf = (customer) => customer.split('-')[0];
   withMember('tiers are followed by their names', { tiers: { gold: { thresholds: [-9] } }, tierOf }, async (member) => {
     const policy = { thresholds: [-5] };
-    await set(1, { ...policy, tiers: { silver: { thresholds: [] }, bronze: policy } });
+    await setPolicies(1, { ...policy, tiers: { silver: { thresholds: [] }, bronze: policy } });
     await follows(1);
     assert.match(member.script('next', 'silver-1').text, /-- begin levels\nlocal level = 1\n-- end levels/);
     for (const other of ['bronze-1', 'gold-1', 'acme']) assert.deepEqual(member.script('next', other), member.script('next'));
+  });
+
+  test('what keeps a member from reading the policies has a code', async (t) => {
+    const key = `${prefix}:{control}:policies`;
+    const allow = (...rights) => redis.sendCommand(['ACL', 'SETUSER', 'limited', 'on', '>secret', '+@all', ...rights]);
+    await allow(`~${prefix}:{fleet}:*`);
+    const member = join(clients['ioredis 6'](`redis://limited:secret@${process.env.REDIS}`), { prefix });
+    t.after(async () => {
+      await member.close();
+      await redis.sendCommand(['ACL', 'DELUSER', 'limited']);
+      await redis.del([key, `${prefix}:{fleet}:emptied`]);
+    });
+    await follows(0, { code: 'refused', detail: 'NOPERM' }, true);
+    await redis.lPush(key, 'a list');
+    await allow('~*');
+    await follows(0, { code: 'corrupt' }, true);
+    await redis.set(key, '{"format":2}');
+    await follows(0, { code: 'newer' }, true);
+    await setPolicies(1, {});
+    await follows(1);
   });
 
   withMember('a report has what callers got', { name: 'worker 4' }, async (member) => {
@@ -103,9 +122,9 @@ describe('a member', { skip }, () => {
     await assert.rejects(member.next(''), RangeError);
     await redis.set(keysOf('corrupt', prefix).count, 'something');
     await assert.rejects(member.nextN('corrupt', 3));
-    await set(1, { thresholds: [-7] });
+    await setPolicies(1, { thresholds: [-7] });
     await follows(1); // it is reported at once, with all of it
-    const { id, host, version, up_ms: up, window_ms: window, waits, first_hour: firstHour, ...report } = await reported();
+    const { id, host, version, up_ms: up, window_ms: window, waits, first_hour: firstHour, ...report } = await readReport();
     const ages = report.busiest.map(({ ago_ms: ago }) => ago);
     for (const busy of report.busiest) {
       delete busy.ago_ms;
@@ -113,7 +132,7 @@ describe('a member', { skip }, () => {
     }
     assert.deepEqual(report, {
       format: 1, name: 'worker 4', language: 'nodejs', pid: process.pid, levels: 9, overrides: true, degraded: false,
-      rules: { version: 1, own: false, error: '' }, by_count: { 1: 4, 2: 1 }, by_load: { 2: 3 }, overridden: 2, fallback: 0,
+      following: { version: 1, own: false }, by_count: { 1: 4, 2: 1 }, by_load: { 2: 3 }, overridden: 2, fallback: 0,
       errors: { invalid: 1, corrupt: 3 },
       busiest: [
         { customer: 'acme', documents: 4, rule: 'count', level: 2, count: -3, hour: '4 2' },
@@ -132,7 +151,7 @@ describe('a member', { skip }, () => {
 
   test('close removes the report, takes no more calls, and may come first or twice', async () => {
     const member = join(clients['ioredis 6'](url), { prefix });
-    await until('there is a report', reported);
+    await until('there is a report', readReport);
     const last = member.next('acme');
     await Promise.all([member.close(), member.close()]);
     assert.equal((await last).level, 1);

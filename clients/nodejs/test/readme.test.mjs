@@ -20,10 +20,7 @@ test('every program is found', () => {
 });
 
 // A machine that does much else may need more time for a first call than a store gives.
-function patient(text) {
-  if (text.includes('localhost:1\'')) return text; // where nothing answers
-  return text.replace(/( join\((?:redis|createClient\(\{[^}]*\}\)))\)/, '$1, { timeout: 60_000 })').replace(/timeout: \d+,/, 'timeout: 60_000,');
-}
+const patient = (text) => text.replace(/ join\((.*)\);/, ' join($1, { timeout: 60_000 });');
 
 describe('README.md', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS names no server: go test ./clients/nodejs starts one' }, () => {
   let redis;

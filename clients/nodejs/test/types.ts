@@ -2,7 +2,7 @@
 
 import { Cluster, Redis } from 'ioredis';
 import { createClient, createCluster } from 'redis';
-import { Corrupt, type Decision, defaultPolicy, type Ended, join, type JoinOptions, keysOf, NotCounted, OutcomeUnknown, type Override, type Policy, PriorityError, type State, Store, type StoreOptions } from 'docpriority';
+import { type Bounds, Corrupt, type Decision, defaultPolicy, type Document, type Ended, join, type JoinOptions, keysOf, NotCounted, OutcomeUnknown, type Policy, PriorityError, type State, Store, type StoreOptions } from 'docpriority';
 import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
 
 import { MemoryStore, type MemoryStoreOptions } from 'docpriority/testing';
@@ -36,18 +36,18 @@ export async function use(store: Store, signal: AbortSignal): Promise<number> {
   try {
     const decision: Decision = await store.next('acme', { signal });
     const { level, count, pending, load, resetIn }: { level: number; count: number; pending: number; load: number; resetIn: number } = decision;
-    const costs = [3, 0] as const;
-    const all: Decision[] = [...(await store.nextN('acme', 3)), ...(await store.submitN(new Uint8Array([1]), ['a', Buffer.from('b')], { costs }))];
+    const documents: Document[] = [{ id: 'a', cost: 3 }, { id: Buffer.from('b') }];
+    const all: Decision[] = [...(await store.nextN('acme', 3)), ...(await store.submitN(new Uint8Array([1]), [...documents, 'c'], { signal }))];
     await store.submit('acme', 'a');
     await store.submit('acme', 'a', { cost: 12.5, signal });
     const ended: Ended | undefined = await store.done('acme', 'a', 12.5);
     const others: Ended[] = await store.doneN('acme', ['a'] as const, 5, { signal });
     const state: State = await store.peek('acme');
     const rule: 'byCount' | 'byLoad' | 'unknown' = state.rule;
-    const override: Override | undefined = state.override;
+    const bounds: Bounds | undefined = state.bounds;
     const degraded: boolean = decision.degraded || state.degraded || store.degraded;
     if (degraded) return store.last;
-    const bound: number = Math.max(decision.ruleLevel, override?.latest ?? 0, override?.endsIn ?? 0);
+    const bound: number = Math.max(decision.ruleLevel, bounds?.latest ?? 0, state.overrideEndsIn ?? 0);
     await store.reset('acme');
     const key: Uint8Array = keysOf('acme').count;
     const { text, sha1 }: { text: string; sha1: string } = store.script('next');
@@ -72,7 +72,7 @@ export function mistakes(store: Store, decision: Decision): void {
   void store.submitN('acme', 'a');
   // @ts-expect-error a cost has a name
   void store.submit('acme', 'a', 5);
-  // @ts-expect-error many documents have costs
+  // @ts-expect-error each document has a cost of its own
   void store.submitN('acme', ['a'], { cost: 5 });
   // @ts-expect-error there is no such option
   new Store(new Redis(), { timeoutMs: 5 });

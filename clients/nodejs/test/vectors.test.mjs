@@ -1,29 +1,18 @@
-// The vectors that clients/conformance cannot ask a driver for: levels, decisions of the store in
-// memory, reports and rules.
+// The vectors that clients/conformance cannot ask a driver for: decisions of the store in memory,
+// reports, and what a process follows.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { describe, test } from 'node:test';
+import { test } from 'node:test';
 import { Corrupt, NotCounted, OutcomeUnknown } from 'docpriority';
 import { bucketOf, Collector, jsonOf } from '../src/collect.js';
 import { Follower } from '../src/follow.js';
 import { leftOf, loadOf, Memory, recentOf } from '../src/memory.js';
-import { fillPolicy, lastOf, levelOf, levelOfLoad, policiesOf, turnOf } from '../src/policy.js';
+import { policiesOf, turnOf } from '../src/policy.js';
 
 const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${file}`, import.meta.url), 'utf8'));
 const modes = { since_last_update: 'sinceLastUpdate', since_last_reset: 'sinceLastReset' };
 const policyOf = ({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode, loads, turns }) => ({ thresholds, resetInterval, resetMode: modes[mode] ?? mode, loads, turns });
-
-describe('policies', () => {
-  for (const { name, policy, loads, turns, last, levels, levels_by_load: levelsByLoad } of vectors('policies.json').policies) {
-    test(name, () => {
-      const filled = fillPolicy(policyOf(policy));
-      assert.deepEqual([filled.loads, filled.turns, lastOf(filled)], [loads, turns, last]);
-      for (const [count, level] of levels) assert.equal(levelOf(filled, count), level, `level of ${count}`);
-      for (const [load, level] of levelsByLoad ?? []) assert.equal(levelOfLoad(filled, load, 1), level, `level of ${load}`);
-    });
-  }
-});
 
 const ruleNumbers = { unknown: 0, by_count: 1, by_load: 2 };
 
@@ -39,10 +28,10 @@ for (const { name, policy, lease_ms: caseLease = 86_400_000, steps } of cases) {
     const memory = new Memory({ clock: () => now });
     for (const { at_ms: at, do: what, customer, n, documents = [], costs = [], cost = 0, lease_ms: lease = caseLease, value, ttl_ms: lasts, want, state } of steps) {
       now = 1e12 + at;
-      const settings = policiesOf({ policy: policyOf(policy), tiers: {} }, lease).of();
+      const settings = policiesOf({ policy: policyOf(policy), tiers: {} }, lease).forTier();
       const ids = documents.map((document) => Buffer.from(document));
       const run = (...args) => memory.run(what, customer, args, settings);
-      if (what === 'set') memory.override(customer, boundsOf(value), lasts);
+      if (what === 'set') memory.setOverride(customer, boundsOf(value), lasts);
       if (what === 'reset') run();
       if (what === 'next') {
         const [level, count, resetIn, ruleLevel] = run(n);
@@ -53,7 +42,7 @@ for (const { name, policy, lease_ms: caseLease = 86_400_000, steps } of cases) {
         const got = want.map((_, i) => reply.slice(4 * i, 4 * i + 4));
         assert.deepEqual(got, want.map(({ level, load, pending, rule_level: ruleLevel = level }) => [level, load, pending, ruleLevel]));
       }
-      if (what === 'done') assert.deepEqual(run(String(cost), ...ids), want.flatMap(({ level, latency_ms: latency }) => [latency, level]));
+      if (what === 'done') assert.deepEqual(run(String(cost), '', ...ids), want.flatMap(({ level, latency_ms: latency }) => [latency, level]));
       if (what === 'peek') {
         const { rule, rule_level: ruleLevel = state.next_level, earliest = 0, latest = 0, override_ends_in_ms: endsIn = latest ? -1 : 0, ...rest } = state;
         assert.deepEqual(run(), [ruleNumbers[rule], ...Object.values(rest), ruleLevel, earliest, latest, endsIn]);
@@ -68,11 +57,11 @@ function boundsOf(text) {
 }
 
 test('loads and turns are as in the vectors', () => {
-  const { loads, turns, recent: recents, left: lefts } = vectors('load.json');
+  const { loads, turns: turnVectors, recent: recents, left: lefts } = vectors('load.json');
   for (const [left, recent] of recents) assert.equal(recentOf(left), recent);
   for (const [recent, left] of lefts) assert.equal(leftOf(recent), left);
   for (const [recent, pending, cost, load] of loads) assert.equal(loadOf(Math.min(recent, 512_000), pending, cost), load);
-  for (const [beyond, most, turn] of turns) assert.equal(turnOf(beyond, most), turn);
+  for (const [flood, turns, turn] of turnVectors) assert.equal(turnOf(flood, turns), turn);
 });
 
 test('waits are in the buckets of the vectors', () => {
@@ -87,17 +76,17 @@ test('reports are as in the vectors', async (t) => {
   for (const { name, steps } of vectors('reports.json').writes) {
     await t.test(name, () => {
       let now = 1e6;
-      const seen = new Collector(() => now);
+      const collector = new Collector(() => now);
       for (const { at_ms: at, do: what, levels, count, load, pending = 0, overridden, fallback: degraded, ended, class: kind, documents, report, ...step } of steps) {
         now = 1e6 + at;
         const customer = (step.customer ? Buffer.from(step.customer) : Buffer.from(step.customer_base64 ?? '', 'base64')).toString('latin1');
         const decisions = levels?.map((level) => ({ level, count, load, pending, ruleLevel: overridden ? level + 1 : level, degraded }));
-        if (what === 'next') seen.decided('count', customer, decisions);
-        if (what === 'submit') seen.decided('load', customer, decisions);
-        if (what === 'done') seen.ended(ended.map(([latency, level]) => ({ latency, level })));
-        if (what === 'error') seen.failed(documents, errors[kind]);
+        if (what === 'next') collector.countDecisions('count', customer, decisions);
+        if (what === 'submit') collector.countDecisions('load', customer, decisions);
+        if (what === 'done') collector.countEnded(ended.map(([latency, level]) => ({ latency, level })));
+        if (what === 'error') collector.countFailure(documents, errors[kind]);
         if (what !== 'report') continue;
-        const got = Object.entries(JSON.parse(jsonOf(seen.report())));
+        const got = Object.entries(JSON.parse(jsonOf(collector.report())));
         assert.deepEqual(Object.fromEntries(got.filter(([, value]) => Object.keys(value).length > 0 || typeof value === 'number')), report);
       }
     });
@@ -105,72 +94,63 @@ test('reports are as in the vectors', async (t) => {
 });
 
 test('a report of many customers names those who matter, in 12 KB', () => {
-  const seen = new Collector(() => 0);
-  const submit = (name, pending, n = 1) => seen.decided('load', name, Array(n).fill({ level: 1, ruleLevel: 1, load: 1, pending }));
+  const collector = new Collector(() => 0);
+  const submit = (name, pending, n = 1) => collector.countDecisions('load', name, Array(n).fill({ level: 1, ruleLevel: 1, load: 1, pending }));
   submit('waits', 2);
   for (let i = 0; i < 5_000; i++) submit(`${i} ${'x'.repeat(400)}`, 1);
   submit('busy', 1, 50);
-  for (let level = 1; level < 64; level++) seen.ended(Array.from({ length: 108 }, (_, i) => ({ level, latency: 2 ** (i / 4) })));
-  const { busiest } = seen.report();
+  for (let level = 1; level < 64; level++) collector.countEnded(Array.from({ length: 108 }, (_, i) => ({ level, latency: 2 ** (i / 4) })));
+  const { busiest } = collector.report();
   assert.deepEqual([busiest[0].customer, busiest.some(({ customer }) => customer === 'waits')], ['busy', true]);
-  const text = jsonOf(seen.report());
+  const text = jsonOf(collector.report());
   assert.ok(text.length > 10_000 && text.length <= 12_288, text.length);
   const documents = Object.values(JSON.parse(text).waits).flatMap(Object.values).reduce((a, b) => a + b);
   assert.equal(documents, 63 * 108);
 });
 
-test('the rules of the vectors are followed', async (t) => {
-  for (const { name, own, steps } of vectors('rules.json').cases) {
+test('the policies of the vectors are followed', async (t) => {
+  for (const { name, own, steps } of vectors('following.json').cases) {
     await t.test(name, async () => {
-      const process = new Process(own);
-      for (const { rules_key: rules, policies, ...want } of steps) {
-        assert.deepEqual(await process.reads(rules), { version: want.version, error: want.error ?? '' }, process.why);
+      const process = processOf(own);
+      for (const { policies_key: text, version, code, policies } of steps) {
+        const following = await process.read(text);
+        assert.deepEqual([following.version, following.code], [version, code], following.detail);
         for (const [tier, policy] of Object.entries(policies)) assert.deepEqual(process.policyOf(tier), policy, tier);
       }
     });
   }
 });
 
-test('what the vectors refuse leaves the rules before in force', async () => {
-  const { rules, rules_key: texts } = vectors('rules.json').refused;
-  const item = (version, text) => `{"version":${version},"changed":${version},"rules":${text}}`;
-  for (const text of [...rules.map((one) => item(2, one)), ...texts]) {
-    const process = new Process({});
-    for (const [read, version, error] of [[item(1, '{"thresholds":[-1]}'), 1, ''], [text, 1, 'refused'], [item(3, '{"thresholds":[-3]}'), 3, '']]) {
-      assert.deepEqual([await process.reads(read), process.policyOf('none').thresholds], [{ version, error }, [-version]], text);
+test('what the vectors refuse leaves the policies before in force', async () => {
+  const { policies, policies_key: texts } = vectors('following.json').refused;
+  const textOf = (version, policies) => `{"version":${version},"changed":${version},"policies":${policies}}`;
+  for (const [text, code] of [...policies.map((one) => [textOf(2, one), 'invalid']), ...texts.map((text) => [text, 'corrupt'])]) {
+    const process = processOf({});
+    for (const [read, version, want] of [[textOf(1, '{"thresholds":[-1]}'), 1], [text, 1, code], [textOf(3, '{"thresholds":[-3]}'), 3]]) {
+      const following = await process.read(read);
+      assert.deepEqual([following.version, following.code, process.policyOf('none').thresholds], [version, want, [-version]], text);
     }
   }
 });
 
 const resetModes = { sinceLastUpdate: 'last-update', sinceLastReset: 'last-reset' };
 
-// A process, whose customers are named as their tiers.
-class Process {
-  #policies;
-  #rules;
-  #follower;
-
-  constructor({ tiers = {}, ...policy }) {
-    const own = policiesOf({ policy, tiers }, 86_400_000);
-    this.#policies = own;
-    const use = (rules) => (this.#policies = rules ? policiesOf(rules, 86_400_000, own.last) : own);
-    this.#follower = new Follower(async () => [7, this.#rules], use);
-  }
-
-  async reads(rules = '') {
-    this.#rules = rules;
-    await this.#follower.poll();
-    const { version: followed, error } = this.#follower.status;
-    const kind = error.startsWith('Redis lost data') ? 'lost' : error.startsWith('a later version') ? 'newer' : error && 'refused';
-    return { version: followed, error: kind };
-  }
-
-  get why() {
-    return this.#follower.status.error || undefined;
-  }
-
-  policyOf(tier) {
-    const { thresholds, resetInterval, resetMode, loads, turns } = this.#policies.of(tier).policy;
-    return { thresholds, reset_interval_ms: resetInterval, reset_mode: resetModes[resetMode], loads, turns };
-  }
+/** Returns what a process does, whose customers are named as their tiers. */
+function processOf({ tiers = {}, ...policy }) {
+  const own = policiesOf({ policy, tiers }, 86_400_000);
+  let policies = own;
+  let text;
+  const apply = (read) => (policies = read ? policiesOf(read, 86_400_000, own.last) : own);
+  const follower = new Follower(async () => [7, text], apply);
+  return {
+    read: async (key = '') => {
+      text = key;
+      await follower.poll();
+      return follower.following;
+    },
+    policyOf: (tier) => {
+      const { thresholds, resetInterval, resetMode, loads, turns } = policies.forTier(tier).policy;
+      return { thresholds, reset_interval_ms: resetInterval, reset_mode: resetModes[resetMode], loads, turns };
+    },
+  };
 }

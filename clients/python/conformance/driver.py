@@ -47,8 +47,8 @@ class ThreadedStore:
         self.store = docpriority.Store(client, **options)
         self._threads = ThreadPoolExecutor(64)
 
-    def call(self, method: str, arguments: list[Any]) -> Future[Any]:
-        return self._threads.submit(getattr(self.store, method), *arguments)
+    def begin(self, call: Callable[[Any], Any]) -> Future[Any]:
+        return self._threads.submit(call, self.store)
 
     def close(self) -> None:
         self._threads.shutdown()
@@ -69,8 +69,8 @@ class LoopedStore:
 
         self.store = asyncio.run_coroutine_threadsafe(make(), self._loop).result()
 
-    def call(self, method: str, arguments: list[Any]) -> Future[Any]:
-        future = asyncio.run_coroutine_threadsafe(getattr(self.store, method)(*arguments), self._loop)
+    def begin(self, call: Callable[[Any], Any]) -> Future[Any]:
+        future = asyncio.run_coroutine_threadsafe(call(self.store), self._loop)
         self._under_way = [call for call in self._under_way if not call.done()] + [future]
         return future
 
@@ -117,33 +117,33 @@ def policy_of(fields: dict[str, Any]) -> docpriority.Policy:
     return docpriority.Policy(**given)
 
 
-def call_of(request: dict[str, Any]) -> tuple[str, list[Any]]:
-    """The method that a request asks for, and its arguments."""
-    do = request["do"]
-    arguments: list[Any] = [base64.b64decode(request["customer"])]
-    if do == "next" and request.get("n", 1) != 1:
-        return "next_n", [*arguments, request["n"]]
-    if do not in ("submit", "done"):
-        return do, arguments
-    documents = [base64.b64decode(document) for document in request["documents"]]
+def call_of(request: dict[str, Any]) -> Callable[[Any], Any]:
+    """Returns the call of a store that a request asks for."""
+    do, customer = request["do"], base64.b64decode(request["customer"])
+    documents = [base64.b64decode(document) for document in request.get("documents", ())]
+    if do == "next":
+        n = request.get("n", 1)
+        return lambda store: store.next(customer) if n == 1 else store.next_n(customer, n)
     if do == "done":
         took = timedelta(milliseconds=request.get("took_ms", 0))
+        return lambda store: store.done(customer, documents[0], took) if len(documents) == 1 else store.done_n(customer, documents, took)
+    if do == "submit":
+        costs = request.get("costs") or [0] * len(documents)
+        if len(costs) != len(documents):
+            raise ValueError(f"there are {len(costs)} costs for {len(documents)} documents")
         if len(documents) == 1:
-            return "done", [*arguments, documents[0], took]
-        return "done_n", [*arguments, documents, took]
-    costs = request.get("costs")
-    if len(documents) == 1 and (costs is None or len(costs) == 1):
-        return "submit", [*arguments, documents[0], *(costs or [])]
-    return "submit_n", [*arguments, documents, costs]
+            return lambda store: store.submit(customer, documents[0], cost=costs[0])
+        return lambda store: store.submit_n(customer, map(docpriority.Document, documents, costs))
+    return lambda store: getattr(store, do)(customer)
 
 
 def answer_of(do: str, result: Any) -> dict[str, Any]:
     if do == "peek":
         return {"state": fields_of(result)}
-    if result is None:  # of reset, or of done
+    if result is None:  # reset has no result, and a done may have none
         return {}
-    listed = [fields_of(of) for of in (result if isinstance(result, list) else [result])]
-    return {"ended" if do == "done" else "decisions": listed}
+    results = result if isinstance(result, list) else [result]
+    return {"ended" if do == "done" else "decisions": [fields_of(result) for result in results]}
 
 
 def fields_of(result: Any) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def fields_of(result: Any) -> dict[str, Any]:
             fields[f"{name}_ms"] = value // timedelta(milliseconds=1)
         elif isinstance(value, docpriority.Rule):
             fields[name] = value.value
-        elif isinstance(value, docpriority.Override):
+        elif isinstance(value, docpriority.Bounds):
             fields.update(vars(value))
         elif value is not None:
             fields[name] = base64.b64encode(value).decode() if isinstance(value, bytes) else value
@@ -199,7 +199,7 @@ def main() -> None:
             elif request["do"] in ("key", "script"):
                 write(request, ask(store, request))
             else:
-                future = store.call(*call_of(request))  # type: ignore[union-attr]
+                future = store.begin(call_of(request))  # type: ignore[union-attr]
                 future.add_done_callback(lambda future, request=request: done(request, future))
         except Exception as error:
             write(request, error_of(error))

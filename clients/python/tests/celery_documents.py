@@ -27,7 +27,7 @@ if BROKER.startswith("redis"):
     app.conf.broker_transport_options = {
         "queue_order_strategy": "priority", "priority_steps": list(range(store.last)), "visibility_timeout": int(os.environ.get("VISIBILITY", "3600")),
     }
-    app.conf.result_backend = os.environ["SERVER"]  # for chords
+    app.conf.result_backend = os.environ["SERVER"]  # which chords need
 else:
     app.conf.task_queues = [Queue(QUEUE, queue_arguments={"x-max-priority": store.last - 1})]
 app.conf.worker_prefetch_multiplier = 1

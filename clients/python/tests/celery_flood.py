@@ -47,7 +47,7 @@ def publish(documents: list, begin: float) -> None:
 if __name__ == "__main__":
     options = ["-c", "4", "-l", "error", "--without-mingle", "--without-gossip", "--without-heartbeat"]
     worker = subprocess.Popen([sys.executable, "-m", "celery", "-q", "-A", "tests.celery_flood", "worker", *options])
-    for number in range(20):  # until each process has its connections
+    for number in range(20):  # so that each process has its connections before the flood
         work.delay("warm-up", f"warm-{number}")
     while store.peek("warm-up").pending:
         time.sleep(0.1)

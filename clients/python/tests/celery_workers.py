@@ -20,7 +20,7 @@ from unittest import mock
 import redis
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of Celery
+    warnings.simplefilter("ignore")  # Celery warns where Python is newer
     from celery import chord, group
 
 from .support import HOST, PORT
@@ -87,7 +87,7 @@ class Workers:
         """Waits until nothing of a customer is pending, and sees how many were counted."""
         await_that(f"{customer} has nothing pending", lambda: self.store.peek(customer).pending == 0)
         self.assertEqual(round(self.store.peek(customer).recent), counted)
-        self.assertEqual(self.server.zcard(self.store.keys(customer).pending), 2)  # members of our own
+        self.assertEqual(self.server.zcard(self.store.keys(customer).pending), 2)  # the members in which the store keeps its own numbers
 
     def test_what_comes_again_is_not_done(self) -> None:
         self.documents.reject.delay("requeued", requeue=True)
@@ -122,7 +122,7 @@ class OnRedis(Workers, unittest.TestCase):
     def setUp(self) -> None:
         super().setUp()
         with redis.Redis.from_url(self.broker) as broker:
-            broker.flushdb()  # of what killed workers had
+            broker.flushdb()  # killed workers have left messages
 
     def kill(self, worker: Any) -> None:
         super().kill(worker)
@@ -185,14 +185,10 @@ class OnRabbitMQ(Workers, unittest.TestCase):
     def test_the_first_levels_are_served_first(self) -> None:
         for n in range(30):
             self.documents.work.delay("archive", f"photo-{n}")
-        self.documents.plain.delay("untold")  # nobody's
+        self.documents.plain.delay("untold")  # which names no customer
         self.documents.work.delay("bakery", "invoice")
         self.work("-c", "1")
         await_that("all are served", lambda: len(self.notes()) == 63)
         served = [note.split()[1] for note in self.notes() if note.startswith("work")]
         self.assertLess(served.index("invoice"), 5, served)
         self.await_done("archive", 30)
-
-
-if __name__ == "__main__":
-    unittest.main()

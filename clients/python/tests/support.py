@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import socket
 import threading
@@ -79,15 +80,24 @@ class Awaited:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.store, name)
-        if name in ("keys", "script", "last", "degraded"):
+        if not inspect.iscoroutinefunction(attribute):
             return attribute
         return lambda *arguments, **named: self._loop.run(attribute(*arguments, **named))
 
 
 class StoreCase(unittest.TestCase):
-    """A test of a store. Its subclasses say of which kind: see both_kinds."""
+    """Tests that run twice: on a Store, and on an AsyncStore."""
 
     asynchronous = False
+
+    def run(self, result: Any = None) -> Any:
+        for asynchronous in (False, True):
+            self.asynchronous = asynchronous
+            super().run(result)
+        return result
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} with {'asyncio' if self.asynchronous else 'threads'}"
 
     def setUp(self) -> None:
         if self.asynchronous:
@@ -121,16 +131,6 @@ class StoreCase(unittest.TestCase):
         server = Scripted(tries)
         self.addCleanup(server.close)
         return server
-
-
-def both_kinds(namespace: dict[str, Any]) -> None:
-    """Makes of each StoreCase in a module one for threads and one for asyncio."""
-    for name, case in list(namespace.items()):
-        if isinstance(case, type) and issubclass(case, StoreCase) and case is not StoreCase:
-            del namespace[name]
-            for kind, asynchronous in (("WithThreads", False), ("WithAsyncio", True)):
-                of = type(name + kind, (case,), {"asynchronous": asynchronous, "__module__": case.__module__})
-                namespace[name + kind] = of
 
 
 class _Server:
@@ -258,12 +258,12 @@ class Proxy(_Server):
 
 
 class Scripted(_Server):
-    """Answers the scripts that it is sent by what it is told, in turn, and the last for ever: "answered", "lost", or
+    """Answers the scripts that it is sent by what it is told, in turn, and the final one for ever: "answered", "lost", or
     the text of an error."""
 
     def __init__(self, tries: tuple[str, ...]) -> None:
         self.tries = list(tries)
-        self.loads = "answered"  # likewise, what is answered to SCRIPT LOAD
+        self.loads = "answered"  # what SCRIPT LOAD is answered, likewise
         self.reply = b""
         self.sent: list[bytes] = []  # the commands that ran scripts
         super().__init__()

@@ -8,11 +8,10 @@ from typing import Any
 from unittest import mock
 
 import docpriority
-from docpriority._queues import celery_priority, rabbitmq_priority, rabbitmq_quorum_priority
 from docpriority.testing import MemoryStore
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of Celery
+    warnings.simplefilter("ignore")  # Celery warns where Python is newer
     from celery import Celery, signals
     from kombu import Queue
 
@@ -153,7 +152,7 @@ class Publishing(unittest.TestCase):
         install(app, store, lambda task: task.kwargs["customer"], cost_of=lambda task: len(task.args))
         with mock.patch("kombu.Producer.publish"):
             sent = app.send_task("pages", (1, 2, 3), {"customer": "acme"})
-        store.submit.assert_called_once_with("acme", sent.id, 3)
+        store.submit.assert_called_once_with("acme", sent.id, cost=3)
 
     def test_wrong_calls_are_refused(self) -> None:
         store = MemoryStore()
@@ -170,16 +169,3 @@ class Publishing(unittest.TestCase):
         task = PublishedTask("work", "id", ("acme", "a", "b"), {"pages": 5}, {}, run)
         self.assertEqual([task.argument(name) for name in ("customer", "pages", "other")], ["acme", 5, None])
         self.assertIsNone(PublishedTask("work", "id", ("acme",), {}, {}).argument("customer"))
-
-
-class Priorities(unittest.TestCase):
-    def test_a_step_for_each_level(self) -> None:
-        self.assertEqual([celery_priority(level, 9, (0, 3, 6, 9)) for level in range(1, 10)], [0, 0, 0, 3, 6, 9, 9, 9, 9])
-        self.assertEqual([celery_priority(level, 9, range(9)) for level in range(1, 10)], list(range(9)))
-        self.assertEqual(celery_priority(22, 22, range(22)), 9)  # kombu takes no more
-        self.assertEqual([rabbitmq_priority(level, 9, 8) for level in range(1, 10)], list(range(8, -1, -1)))
-        self.assertEqual([rabbitmq_quorum_priority(level, 9) for level in (1, 8, 9)], [12, 5, 4])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,6 +1,7 @@
 """What a store does when the network, the server or the caller does harm."""
 
 import asyncio
+import json
 import os
 import socket
 import time
@@ -16,7 +17,7 @@ import docpriority
 from docpriority import NotCountedError, OutcomeUnknownError, _connections
 from docpriority._course import Refused, Try
 
-from .support import HOST, LONG, PORT, SHORT, Scripted, StoreCase, both_kinds, needs_redis, prefix, stubborn
+from .support import HOST, LONG, PORT, SHORT, Scripted, StoreCase, needs_redis, prefix, stubborn
 
 
 @needs_redis
@@ -27,7 +28,7 @@ class LostAnswers(StoreCase):
         for count in range(20):
             self.assertEqual(store.next("acme").count, -count)
             proxy.close_connections()
-            self.redis().ping()  # the end has come to this process
+            self.redis().ping()  # by now this process has got the end of the connection
 
     def test_a_late_answer_is_no_others(self) -> None:
         proxy, server = self.proxy(), self.redis()
@@ -39,7 +40,7 @@ class LostAnswers(StoreCase):
             others = threads.submit(store.next_n, "other", 5)
             while not server.exists(store.keys("other").count):
                 pass
-            proxy.release()  # both answers
+            proxy.release()  # now both answers arrive
             self.assertEqual(others.result()[-1].count, -4)
 
     def test_the_answer_after_a_refused_command_is_no_others(self) -> None:
@@ -60,7 +61,7 @@ class LostAnswers(StoreCase):
         store = self.open(timeout=2)
         connection: Any = redis.asyncio.Connection if self.asynchronous else redis.Connection
         for number, method in enumerate(("send_command", "read_response")):
-            store.next("acme")  # there is a connection
+            store.next("acme")  # so that there is a connection
             with mock.patch.object(connection, method, side_effect=TimeLimit):
                 self.assertRaises(TimeLimit, store.next, "acme")
             self.assertEqual(store.next(f"other {number}").count, 0)
@@ -72,7 +73,7 @@ class LostAnswers(StoreCase):
             server.script_flush()
             self.assertEqual(store.next("acme").count, -count)
         ran = server.info("commandstats")
-        self.assertNotIn("cmdstat_eval", ran)  # Redis 7.4 evicts what comes so
+        self.assertNotIn("cmdstat_eval", ran)  # which Redis 7.4 evicts
         self.assertEqual(ran["cmdstat_evalsha"]["calls"], 6)
 
     def test_a_script_that_cannot_be_loaded_is_not_counted(self) -> None:
@@ -136,7 +137,7 @@ class Outages(StoreCase):
 class Company(StoreCase):
     def test_each_answer_is_its_own_callers(self) -> None:
         store = self.open(timeout=LONG)
-        with ThreadPoolExecutor(100) as threads:  # more than there are connections
+        with ThreadPoolExecutor(100) as threads:  # more threads than connections
             decisions = list(threads.map(lambda n: store.next_n(f"customer {n}", n), range(1, 101)))
         self.assertEqual([d[-1].count for d in decisions], [-n for n in range(100)])
 
@@ -168,14 +169,14 @@ class Processes(unittest.TestCase):
         child = os.fork()
         if child == 0:
             try:
-                os.write(writing, repr([store.next("acme").count for _ in range(100)]).encode())
+                os.write(writing, json.dumps([store.next("acme").count for _ in range(100)]).encode())
             finally:
                 os._exit(0)
         counts = [store.next("acme").count for _ in range(100)]
         os.waitpid(child, 0)
         os.close(writing)
         with os.fdopen(reading) as written:
-            counts += eval(written.read())
+            counts += json.load(written)
         self.assertEqual(sorted(counts), list(range(-200, 0)))
 
     def test_close_and_a_call_may_disconnect_at_once(self) -> None:
@@ -246,9 +247,3 @@ class Loops(unittest.IsolatedAsyncioTestCase):
             return (await store.next("acme")).count
 
         self.assertEqual([asyncio.run(use()) for _ in range(3)], [0, -1, -2])
-
-
-both_kinds(globals())
-
-if __name__ == "__main__":
-    unittest.main()

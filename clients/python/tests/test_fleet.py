@@ -1,4 +1,4 @@
-"""Members of the fleet: they follow the operators' rules, and report what they did."""
+"""Members of the fleet: they follow the operators' policies, and report what they did."""
 
 import asyncio
 import json
@@ -10,40 +10,36 @@ import threading
 import time
 import unittest
 from datetime import timedelta
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 from unittest import mock
 
 import redis
 import redis.asyncio
 
 import docpriority
-from docpriority import Decision, Ended, NotCountedError, Policy, _member
+from docpriority import Decision, Document, Ended, NotCountedError, Policy, _member
 from docpriority._calls import Calls
+from docpriority._following import Follower
 from docpriority._report import Window, fitted
-from docpriority._rules import Follower
 
-from .support import HOST, LONG, PORT, StoreCase, both_kinds, eventually, needs_redis, prefix
+from .support import HOST, LONG, PORT, StoreCase, eventually, needs_redis, prefix
 from .test_servers import RIGHTS
 
 logging.getLogger("docpriority").addHandler(logging.NullHandler())
 
 
 class Operator:
-    """Sets rules as lua/rules.lua does."""
+    """Sets policies as lua/policies.lua does."""
 
     def __init__(self, server: Any, own: str) -> None:
         self.server, self.own, self.version = server, own, 0
-        self.key = f"{own}:{{control}}:rules"
+        self.key = f"{own}:{{control}}:policies"
 
-    def apply(self, rules: Any, changed: Optional[int] = None) -> int:
+    def apply(self, policies: Any) -> int:
         self.version += 1
-        item = {"version": self.version, "changed": changed or int(time.time() * 1000), "by": "mary", "why": "a test", "rules": rules}
+        item = {"version": self.version, "changed": int(time.time() * 1000), "by": "mary", "why": "a test", "policies": policies}
         self.server.set(self.key, json.dumps(item, separators=(",", ":")))
         return self.version
-
-    def lose(self) -> None:
-        self.server.delete(self.key)
-        self.version = 0
 
     def reports(self) -> list[dict[str, Any]]:
         ids = self.server.zrange(f"{self.own}:{{fleet}}:members", 0, -1)
@@ -69,7 +65,7 @@ class Fleets(StoreCase):
             self.addCleanup(patched.stop)
 
     def joined(self, **options: Any) -> tuple[Any, Operator]:
-        """Returns a store that has read the rules, and the operator of its fleet."""
+        """Returns a store that has read the policies, and the operator of its fleet."""
         own = prefix()
         operator = Operator(self.redis(), own)
         store = self.open(**{"timeout": LONG, "join": True, "prefix": own, **options})
@@ -77,11 +73,11 @@ class Fleets(StoreCase):
         operator.reported(lambda report: True)
         return store, operator
 
-    def followed(self, operator: Operator, rules: Any) -> None:
-        version = operator.apply(rules)
-        operator.reported(lambda report: report["rules"] == {"version": version, "own": rules is None, "error": ""})
+    def followed(self, operator: Operator, policies: Any) -> None:
+        version = operator.apply(policies)
+        operator.reported(lambda report: report["following"] == {"version": version, "own": policies is None})
 
-    def test_a_member_goes_by_the_operators_rules(self) -> None:
+    def test_a_member_follows_the_operators_policies(self) -> None:
         store, operator = self.joined(tier_of=lambda customer: "gold" if customer == "acme" else None)
         self.assertEqual(store.submit_n("acme", ["a", "b", "c"])[2].level, 2)
         self.followed(operator, {"thresholds": [-1], "loads": [5, 1000], "tiers": {"gold": {"thresholds": [-2], "loads": [5, 6]}}})
@@ -93,44 +89,31 @@ class Fleets(StoreCase):
         self.assertEqual(store.next("other").level, 2)
         self.assertEqual(store.next_n("yet another", 22)[-1].level, 9)
 
-    def test_a_member_goes_by_overrides(self) -> None:
+    def test_a_member_applies_overrides(self) -> None:
         store, operator = self.joined()
         operator.server.set(store.keys("acme").override, "=7")
         self.assertEqual(store.next("acme").level, 7)
         self.assertEqual(operator.reported(lambda report: report["overridden"])["by_count"], {"7": 1})
 
-    def test_rules_that_cannot_be_used_leave_those_before_in_force(self) -> None:
-        store, operator = self.joined(policy=Policy(thresholds=(-2, -4)))
-        self.followed(operator, {"thresholds": [-1]})
-        for rules, why in (
-            ({"thresholds": [-1, -2, -3, -4]}, "its queue has 3 levels, the rules 5"),
-            ({"thresholds": [-1], "tiers": {"gold": {"thresholds": [-1, -2]}}}, 'tier "gold" has 3 levels, more than the 2 of the policy'),
-            ({"reset_mode": []}, "the rules in Redis cannot be read"),
-        ):
-            operator.apply(rules)
-            report = operator.reported(lambda report: why in report["rules"]["error"])
-            self.assertEqual(report["rules"]["version"], 1)
-            self.assertEqual([d.level for d in store.next_n(why, 3)], [1, 1, 2])
-        self.followed(operator, {"thresholds": [-2]})
-
-    def test_rules_that_redis_lost_stay_in_force(self) -> None:
+    def test_a_report_says_why_the_newest_policies_are_not_followed(self) -> None:
         store, operator = self.joined()
-        operator.version = 9999
         self.followed(operator, {"thresholds": [-1]})
-        operator.lose()
-        report = operator.reported(lambda report: report["rules"]["error"])
-        self.assertEqual(report["rules"], {"version": 10000, "own": False, "error": "Redis lost data: version 10000 was known, none is there"})
-        self.assertEqual(store.next_n("acme", 3)[-1].level, 2)
-        operator.apply({"thresholds": [0]}, changed=1)  # it is older
-        operator.reported(lambda report: report["rules"]["error"].endswith("1 is there"))
-        self.assertEqual(store.next("other").level, 1)
-        self.followed(operator, {"thresholds": [5]})
-        self.assertEqual(store.next("acme").level, 2)
+        changes: tuple[tuple[Callable[[], Any], dict[str, str]], ...] = (
+            (lambda: operator.apply({"turns": 16}), {"code": "invalid", "detail": "its queue has 9 levels, the policies 22"}),
+            (lambda: operator.server.delete(operator.key), {"code": "lost", "detail": "version 2 was known, none is there"}),
+            (lambda: operator.server.rpush(operator.key, "another type"), {"code": "corrupt"}),
+        )
+        for change, reason in changes:
+            change()
+            report = operator.reported(lambda report: report["following"].get("code") == reason["code"])
+            self.assertEqual(report["following"], {"version": 1, "own": False, **reason})
+            self.assertEqual([decision.level for decision in store.next_n(reason["code"], 3)], [1, 1, 2])
+        self.followed(operator, {"thresholds": [-2]})
 
     def test_a_right_that_is_missing_is_reported(self) -> None:
         own, server = prefix(), self.redis()
         name = f"member-{self.asynchronous}"
-        # As docs/redis.md has the rights of a member, less those for the rules.
+        # As docs/redis.md has the rights of a member, less those for the policies.
         server.execute_command("ACL", "SETUSER", name, "reset", ">secret", *RIGHTS.split(), "~test-*:{fleet}:*", "+zremrangebyscore")
         self.addCleanup(server.execute_command, "ACL", "DELUSER", name)
         store = self.open(f"redis://{name}:secret@{HOST}:{PORT}", prefix=own, join=True, timeout=LONG)
@@ -138,14 +121,14 @@ class Fleets(StoreCase):
             store.next("acme")
             operator = Operator(server, own)
             report = operator.reported(lambda report: True)
-        self.assertRegex(report["rules"]["error"], "^Redis refuses to show the rules: NOPERM .*permission")
-        server.execute_command("ACL", "SETUSER", name, "~test-*:{control}:rules")
+        self.assertEqual(report["following"], {"version": 0, "own": True, "code": "refused", "detail": "NOPERM"})
+        server.execute_command("ACL", "SETUSER", name, "~test-*:{control}:policies")
         self.followed(operator, {"thresholds": [-1]})
 
     def test_a_report_has_what_callers_got(self) -> None:
         store, operator = self.joined(name="worker-4")
         store.next_n("acme", 22)
-        store.submit_n(b"\xff", ["1", "2", "3"], [1, 1, 1])
+        store.submit_n(b"\xff", [Document(id, 1) for id in ("1", "2", "3")])
         store.done(b"\xff", "1")
         store.done(b"\xff", "nothing")
         operator.server.set(store.keys("corrupt").count, "junk")
@@ -162,7 +145,7 @@ class Fleets(StoreCase):
             self.assertTrue(report.pop(field))
         self.assertEqual(report, {
             "format": 1, "name": "worker-4", "language": "python", "levels": 9, "overrides": True, "degraded": False,
-            "rules": {"version": 0, "own": True, "error": ""}, "overridden": 0, "fallback": 0,
+            "following": {"version": 0, "own": True}, "overridden": 0, "fallback": 0,
             "by_count": {"1": 3, **{f"{n}": 2 for n in range(2, 8)}, "8": 6, "9": 1}, "by_load": {"1": 2, "2": 1},
             "errors": {"corrupt": 5, "invalid": 1},
             "busiest": [
@@ -174,7 +157,7 @@ class Fleets(StoreCase):
             ],
         })
 
-    def test_a_member_whose_last_call_failed_is_degraded(self) -> None:
+    def test_a_member_whose_latest_call_failed_is_degraded(self) -> None:
         proxy = self.proxy()
         store, operator = self.joined(url=proxy.url, timeout=1)
         for fault in ("cut", ""):
@@ -193,7 +176,7 @@ class Fleets(StoreCase):
         self.assertRaises(docpriority.CorruptError, store.submit, "corrupt", "a")
         self.assertEqual(operator.reported(lambda report: report["errors"])["errors"], {"corrupt": 1})
 
-    def test_other_rules_are_reported_at_once(self) -> None:
+    def test_other_policies_are_reported_at_once(self) -> None:
         with mock.patch.object(_member, "REPORT_SECONDS", 1000):
             _, operator = self.joined()
             self.followed(operator, {"thresholds": [-1]})
@@ -213,11 +196,6 @@ class Fleets(StoreCase):
         self.assertEqual(operator.reports(), [])
         self.assertRaises(NotCountedError, store.next, "acme")
 
-    def test_a_store_is_no_member_unless_it_is_asked_to(self) -> None:
-        store = self.open(timeout=LONG)
-        store.next("acme")
-        self.assertIsNone(store._member if not self.asynchronous else store.store._member)
-
 
 @needs_redis
 class Processes(unittest.TestCase):
@@ -235,17 +213,17 @@ class Processes(unittest.TestCase):
         self.addCleanup(store.close)
         store.next_n("acme", 3)
         self.operator.apply({"thresholds": [-1]})
-        self.operator.reported(lambda report: report["rules"]["version"] == 1)
+        self.operator.reported(lambda report: report["following"]["version"] == 1)
         assert store._calls.window is not None
-        store._calls.window.failed(ValueError(), 1)  # by the parent, which has not counted it yet
+        store._calls.window.failed(ValueError(), 1)  # the parent fails, and has not reported it yet
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                ok = store.next("acme").level == 2  # by the rules that its parent knew
+                ok = store.next("acme").level == 2  # by the policies that its parent followed
                 own = lambda: [report for report in self.operator.reports() if report["pid"] == os.getpid()]  # noqa: E731
                 (report,) = eventually(own, lambda reports: reports and reports[0]["by_count"])
-                ok = ok and (report["by_count"], report["errors"]) == ({"2": 1}, {}) and report["rules"]["version"] == 1
+                ok = ok and (report["by_count"], report["errors"]) == ({"2": 1}, {}) and report["following"]["version"] == 1
                 store.close()
                 os.write(writing, b"ok" if ok else b"no")
             finally:
@@ -306,35 +284,47 @@ class Loops(unittest.TestCase):
             self.assertEqual(len(ids), 1)
 
 
-def follower() -> tuple[Calls, Follower]:
-    calls = Calls("priority", Policy(), None, None, timedelta(days=1), True)
-    return calls, Follower(calls)
+class Following(unittest.TestCase):
+    def setUp(self) -> None:
+        self.follower = Follower(Calls("priority", Policy(), None, None, timedelta(days=1), True))
 
-
-class Rules(unittest.TestCase):
-    def test_any_number_of_tiers_may_differ(self) -> None:
-        calls, own = follower()
-        calls.own._tier_of = str  # type: ignore[method-assign, assignment]
-        tiers = {f"{n}": {"thresholds": [-n]} for n in range(1000)}
-        own.call().read([7, json.dumps({"version": 1, "changed": 1, "rules": {"tiers": tiers}}).encode()], False)
-        self.assertEqual(own.status, {"version": 1, "own": False, "error": ""})
-        self.assertIn("count < -999 then", calls.next_n("999", 1).script.text)
-
-    def test_redis_sends_rules_that_are_not_known(self) -> None:
-        _, own = follower()
-        for reply, head, error in (
-            ([7], b"", ""),
-            ([7, b"many"], b"junk", "the rules in Redis cannot be read"),
-            ([7, b""], b"", ""),
-            ([7, b'{"version":5,"changed":12,"rules":7}'], b'{"version":5,"changed":12', "the rules in Redis cannot be read"),
-            (None, b'{"version":5,"changed":12', "Redis does not answer"),
-            ([7], b'{"version":5,"changed":12', "the rules in Redis cannot be read"),
-        ):
+    def test_redis_sends_policies_that_were_not_read(self) -> None:
+        head = b'{"version":5,"changed":12'
+        for reply, sent, code in (
+            ([7], b"", None), ([7, b"many"], b"junk", "corrupt"), ([7, b""], b"", None), ([7, head + b',"policies":7}'], head, "invalid"),
+            (None, head, "unreachable"), ([7], head, "invalid"),
+        ):  # fmt: skip
             if reply is None:
-                own.failed(NotCountedError("follow 'a:b': no answer came in time"))
+                self.follower.failed(NotCountedError())
             else:
-                own.call().read(reply, False)
-            self.assertEqual((own.call().arguments, own.status), ([head], {"version": 0, "own": True, "error": error}))
+                self.follower.call().read(reply, False)
+            self.assertEqual((self.follower.call().arguments, self.follower.following.get("code")), ([sent], code))
+
+    def test_the_code_of_an_error_is_the_first_word_of_redis(self) -> None:
+        for cause, reason in (
+            (redis.ConnectionError("connection refused"), {"code": "unreachable"}),
+            (redis.ResponseError("CORRUPT a key is not a string"), {"code": "corrupt"}),
+            (redis.exceptions.NoPermissionError("this user has no permissions"), {"code": "refused", "detail": "NOPERM"}),
+            (redis.BusyLoadingError("Redis is loading"), {"code": "refused", "detail": "LOADING"}),
+            (redis.ResponseError("WRONGPASS invalid username-password pair"), {"code": "refused", "detail": "WRONGPASS"}),
+            (redis.ResponseError("unknown command `EVALSHA`"), {"code": "refused", "detail": "ERR"}),  # redis-py strips ERR
+        ):
+            error = NotCountedError()
+            error.__cause__ = cause
+            self.follower.failed(error)
+            self.assertEqual(self.follower.following, {"version": 0, "own": True, **reason})
+
+    def test_what_is_wrong_with_policies_is_told_in_a_line(self) -> None:
+        tiers = {"thresholds": [-1], "tiers": {"old\ngold": {"thresholds": [-1, -2]}}}
+        for policies, detail in (
+            ({"threshold": [-1]}, "the field 'threshold' is unknown"),
+            ({"reset_mode": []}, "the reset_mode [] is unknown"),
+            ({"thresholds": [-1, -1]}, "the threshold -1 is not below -1"),
+            (tiers, 'tier "old?gold" has 3 levels, more than the 2 of the policy'),
+            ({"x" * 300: 1}, "the field '" + "x" * 189),
+        ):
+            self.follower.call().read([7, json.dumps({"version": 1, "changed": 1, "policies": policies}).encode()], False)
+            self.assertEqual(self.follower.following, {"version": 0, "own": True, "code": "invalid", "detail": detail})
 
 
 class Reports(unittest.TestCase):
@@ -347,7 +337,7 @@ class Reports(unittest.TestCase):
                 window.decided("load", b"busy", [Decision(9, 9)] * 10)
             self.assertLessEqual(len(window._hour.all[0].customers), 1000)
             self.assertLessEqual(len(window._waiting), 1000)
-        busiest = [of["customer"] for of in window.fields()["busiest"]]
+        busiest = [customer["customer"] for customer in window.fields()["busiest"]]
         self.assertEqual(busiest[0], "busy")
         self.assertIn("waits", busiest)
 
@@ -362,7 +352,7 @@ class Reports(unittest.TestCase):
         report = json.loads(text)
         self.assertLessEqual(len(text), 12_288)
         self.assertEqual(sum(sum(buckets.values()) for buckets in report["waits"].values()), 63 * 108)
-        self.assertEqual([of["documents"] for of in report["busiest"]], list(range(20, 20 - len(report["busiest"]), -1)))
+        self.assertEqual([customer["documents"] for customer in report["busiest"]], list(range(20, 20 - len(report["busiest"]), -1)))
         self.assertGreater(len(report["busiest"]), 1)
         many = {level: 10**12 for level in range(1, 256)}
         text = fitted({**fields, "by_count": many, "by_load": many, "waits": {level: {n: 10**9 for n in range(108)} for level in range(1, 256)}})
@@ -376,9 +366,3 @@ class Reports(unittest.TestCase):
             self.assertRaises(NotCountedError, store.next, "acme")
         self.assertRaises(NotCountedError, store.next, "acme")
         self.assertTrue(store._member._by_process[os.getpid()].is_alive())  # type: ignore[union-attr]
-
-
-both_kinds(globals())
-
-if __name__ == "__main__":
-    unittest.main()

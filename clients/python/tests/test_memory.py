@@ -1,4 +1,4 @@
-"""The bounds of the memory, and the stores of docpriority.testing. test_vectors.py has the rules."""
+"""The bounds of the memory, and the stores of docpriority.testing. test_vectors.py has the decisions."""
 
 import doctest
 import unittest
@@ -8,13 +8,13 @@ from typing import Any
 from unittest import mock
 
 import docpriority
-from docpriority import Ended, NotCountedError, Override, Policy, Rule, _memory, testing
+from docpriority import Bounds, Document, Ended, NotCountedError, Policy, Rule, _memory, testing
 from docpriority.testing import AsyncMemoryStore, MemoryStore
 
-from .support import StoreCase, both_kinds
+from .support import Awaited, StoreCase
 
 
-class Bounds(unittest.TestCase):
+class Evictions(unittest.TestCase):
     def setUp(self) -> None:
         bounded = mock.patch.object(_memory, "_MOST_ENTRIES", 20)
         bounded.start()
@@ -25,8 +25,8 @@ class Bounds(unittest.TestCase):
         for n in range(40):
             self.store.submit(f"{n}", "document")
             self.store.next("regular")
-        known = [n for n in range(40) if self.store.peek(f"{n}").rule is Rule.BY_LOAD]
-        self.assertEqual((known[-1], len(known)), (39, 9))  # each takes two entries, and the regular one
+        left = [n for n in range(40) if self.store.peek(f"{n}").rule is Rule.BY_LOAD]
+        self.assertEqual((left[-1], len(left)), (39, 9))  # each takes two entries, and the regular one takes one
         self.assertEqual(self.store.peek("regular").count, -39)
 
     def test_one_customer_alone_keeps_the_latest_documents(self) -> None:
@@ -59,26 +59,14 @@ class Bounds(unittest.TestCase):
 
 class Stores(StoreCase):
     def open_memory(self, **options: Any) -> Any:
-        if not self.asynchronous:
-            return MemoryStore(**options)
-        store = AsyncMemoryStore(**options)
-        outer = self
-
-        class Awaited:
-            def __getattr__(self, name: str) -> Any:
-                attribute = getattr(store, name)
-                if name in ("next", "next_n", "submit", "submit_n", "done", "done_n", "peek", "reset", "close"):
-                    return lambda *arguments: outer.loop.run(attribute(*arguments))
-                return attribute
-
-        return Awaited()
+        return Awaited(self.loop, lambda: AsyncMemoryStore(**options)) if self.asynchronous else MemoryStore(**options)
 
     def test_it_is_a_store(self) -> None:
         self.assertTrue(issubclass(MemoryStore, docpriority.Store))
         self.assertTrue(issubclass(AsyncMemoryStore, docpriority.AsyncStore))
         store = self.open_memory(policy=Policy(turns=6), clock=lambda: 0.0)
-        self.assertEqual(store.last, 12)
-        self.assertEqual([d.level for d in store.submit_n("acme", ["z", "a", b"b"], [1, 1, 2])], [1, 1, 2])
+        self.assertEqual((store.last, store.degraded), (12, False))
+        self.assertEqual([d.level for d in store.submit_n("acme", ["z", Document("a", 1), Document(b"b", 2)])], [1, 1, 2])
         self.assertEqual(store.done_n("acme", [b"a", "b", "c"]), [Ended(b"a", timedelta(), 1), Ended("b", timedelta(), 2)])
         self.assertIsNone(store.done("acme", "a"))
         self.assertRaises(ValueError, store.submit, "", "a")
@@ -101,13 +89,13 @@ class Stores(StoreCase):
 
     def test_overrides_hold_until_they_end(self) -> None:
         store = self.open_memory(clock=lambda: 0.0)
-        store.set_override("acme", Override(3, 255), timedelta(minutes=1))
+        store.set_override("acme", Bounds(3, 255), timedelta(minutes=1))
         self.assertEqual((store.submit("acme", "a").level, store.submit("acme", "a").rule_level), (3, 1))
-        self.assertEqual(store.peek("acme").override, Override(3, 9))
+        self.assertEqual(store.peek("acme").bounds, Bounds(3, 9))
         store.advance(timedelta(minutes=2))
         self.assertEqual(store.next("acme").level, 1)
-        self.assertRaises(ValueError, store.set_override, "acme", Override(9, 9), timedelta(seconds=-1))
-        store.set_override("acme", Override(2, 2))
+        self.assertRaises(ValueError, store.set_override, "acme", Bounds(9, 9), timedelta(seconds=-1))
+        store.set_override("acme", Bounds(2, 2))
         self.assertEqual((store.next("acme").level, store.peek("acme").rule_level), (2, 1))
         store.set_override("acme", None)
         self.assertEqual((store.next("acme").level, store.peek("acme").rule_level), (1, 1))
@@ -127,13 +115,10 @@ class Threads(unittest.TestCase):
             counts = [count for counted in threads.map(work, range(8)) for count in counted]
         self.assertEqual(sorted(counts), list(range(-1599, 1)))
         state = store.peek("acme")
-        self.assertEqual((state.pending, round(state.recent)), (0, 512))  # it fades, slowly
+        self.assertEqual((state.pending, round(state.recent)), (0, 512))  # rounded, because it fades
         self.assertEqual(len(store._memory), 1)
 
 
 class Documentation(unittest.TestCase):
     def test_the_example_does_what_it_says(self) -> None:
         self.assertEqual(doctest.testmod(testing)[0], 0)
-
-
-both_kinds(globals())

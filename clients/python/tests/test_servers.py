@@ -15,7 +15,7 @@ from redis.crc import key_slot
 
 from docpriority import NotCountedError, OutcomeUnknownError, PriorityError
 
-from .support import HOST, LONG, PORT, StoreCase, both_kinds, eventually, needs_redis, prefix
+from .support import HOST, LONG, PORT, StoreCase, eventually, needs_redis, prefix
 
 
 def needs(variable: str) -> Any:
@@ -44,19 +44,6 @@ class Clusters(StoreCase):
             client = lambda: redis.asyncio.cluster.RedisCluster(host=host, port=port)  # noqa: E731
         return self.open(client=client, timeout=LONG, **options)
 
-    def test_customers_on_all_nodes_are_counted(self) -> None:
-        store = self.cluster_store()
-        nodes = set()
-        for n in range(30):
-            customer = f"customer {n}"
-            self.assertEqual([d.count for d in store.next_n(customer, 3)], [0, -1, -2])
-            self.assertEqual(store.submit(customer, "document").pending, 1)
-            store.done(customer, "document")
-            self.assertEqual(store.peek(customer).count, -2)
-            nodes.add(self.client.get_node_from_key(store.keys(customer).count).name)
-            store.reset(customer)
-        self.assertEqual(len(nodes), 3)
-
     def test_no_node_is_asked_to_answer_as_a_replica(self) -> None:
         host, port = address("REDIS_CLUSTER")
         package: Any = redis.asyncio.cluster if self.asynchronous else redis.cluster
@@ -70,14 +57,14 @@ class Clusters(StoreCase):
         self.assertEqual((self.readonly_calls(), len(called)), (before, len(options)))
         store.reset("acme")
 
-    def test_a_member_reports_and_follows_rules_wherever_their_keys_are(self) -> None:
+    def test_a_member_reports_and_follows_policies_wherever_their_keys_are(self) -> None:
         own = prefix()
-        self.client.set(f"{own}:{{control}}:rules", '{"version":1,"changed":1,"rules":{"thresholds":[0]}}')
+        self.client.set(f"{own}:{{control}}:policies", '{"version":1,"changed":1,"policies":{"thresholds":[0]}}')
         store = self.cluster_store(prefix=own, join=True)
         store.next("acme")
         (member,) = eventually(lambda: self.client.zrange(f"{own}:{{fleet}}:members", 0, -1), bool)
         report = f"{own}:{{fleet}}:{member.decode()}"
-        eventually(lambda: self.client.get(report), lambda text: text and json.loads(text)["rules"]["version"] == 1)
+        eventually(lambda: self.client.get(report), lambda text: text and json.loads(text)["following"]["version"] == 1)
         self.assertEqual(store.next("acme").level, 2)
         store.reset("acme")
         store.close()
@@ -102,15 +89,15 @@ class Clusters(StoreCase):
         store.submit("acme", "document")
         at_target.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", own_id)
         at_source.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id)
-        counts.append(store.next("acme").count)  # it is here yet
+        counts.append(store.next("acme").count)  # while the source still has it
         for key in (store.keys("acme").count, store.keys("acme").pending):
             at_source.execute_command("MIGRATE", target.host, target.port, key, 0, 5000)
-            counts.append(store.next("acme").count)  # ASK
+            counts.append(store.next("acme").count)  # the source may answer ASK
         self.assertEqual(store.submit("acme", "another").pending, 2)
         for client in (at_target, at_source):
             client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target_id)
-        counts.append(store.next("acme").count)  # MOVED
-        counts.append(store.next("acme").count)  # it is known where
+        counts.append(store.next("acme").count)  # the source answers MOVED
+        counts.append(store.next("acme").count)  # the store has learned where it is
         self.assertEqual(counts, [-n for n in range(len(counts))])
         store.reset("acme")
         at_source.close()
@@ -138,7 +125,7 @@ class Sentinels(StoreCase):
 
         def client() -> Any:
             sentinel = package.Sentinel([address("REDIS_SENTINEL")], socket_timeout=1)
-            seen.append(sentinel)  # its pools hold it only weakly
+            seen.append(sentinel)  # because its pools hold it only weakly
             return sentinel.master_for("counts")
 
         store = self.open(client=client)
@@ -150,7 +137,7 @@ class Sentinels(StoreCase):
             try:
                 asked.execute_command("SENTINEL", "FAILOVER", "counts")
                 break
-            except redis.ResponseError:  # the last one is under way yet
+            except redis.ResponseError:  # the one before is under way yet
                 pass
         while asked.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "counts") == before:
             pass
@@ -194,10 +181,10 @@ RIGHTS = (
 
 @needs_redis
 class Rights(StoreCase):
-    def user(self, *rules: str) -> Any:
+    def user(self, *rights: str) -> Any:
         name = f"user-{self.asynchronous}"
         server = self.redis()
-        server.execute_command("ACL", "SETUSER", name, "reset", ">secret", *RIGHTS.split(), *rules)
+        server.execute_command("ACL", "SETUSER", name, "reset", ">secret", *RIGHTS.split(), *rights)
         self.addCleanup(server.execute_command, "ACL", "DELUSER", name)
         return f"redis://{name}:secret@{HOST}:{PORT}"
 
@@ -208,9 +195,3 @@ class Rights(StoreCase):
         store.done("acme", "document")
         store.peek("acme")
         store.reset("acme")
-
-
-both_kinds(globals())
-
-if __name__ == "__main__":
-    unittest.main()

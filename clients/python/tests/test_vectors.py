@@ -5,21 +5,21 @@ import json
 import re
 import unittest
 from datetime import timedelta
-from typing import Any
+from typing import Any, Optional
 
 import docpriority
-from docpriority import Decision, Ended, Policy, ResetMode
+from docpriority import Bounds, Decision, Ended, Policy, ResetMode
 from docpriority._calls import Calls
+from docpriority._following import Follower
 from docpriority._memory import Memory, _Customer
 from docpriority._report import Window, bucket_of, fitted
-from docpriority._rules import Follower
 
 from .support import VECTORS
 
 DAY = 86_400_000
 OVERRIDE = re.compile("([<>]?=)([1-9][0-9]{0,2})(?: .*)?")
 STATE = (
-    "level", "next_level", "count", "reset_in_ms", "load", "recent", "cost", "pending", "pending_last", "oldest_ms", "latency_ms", "lease_ms",
+    "level", "next_level", "count", "reset_in_ms", "load", "recent", "cost", "pending", "pending_flood", "oldest_ms", "latency_ms", "lease_ms",
 )  # fmt: skip
 
 
@@ -62,15 +62,13 @@ class Case:
             ends_in = step.get("ttl_ms", float("inf"))
             return self.memory.set_override(customer, 1 if how == "<=" else int(level), 255 if how == ">=" else int(level), ends_in)
         if step["do"] == "next":
-            _, last, reset_in, *ruling = self.memory.next(customer, self.policy, n)
-            plain = [{"level": self.policy.level(count), "count": count, "reset_in_ms": reset_in} for count in range(last + n - 1, last - 1, -1)]
-            if ruling:
-                plain = [levels(of["level"], min(max(of["level"], ruling[1]), ruling[2]), of) for of in plain]
-            return plain
+            _, latest, reset_in, *overridden = self.memory.next(customer, self.policy, n)
+            bounds = Bounds(*overridden[1:3]) if overridden else Bounds(1, 255)
+            decided = [(count, self.policy.level(count)) for count in range(latest + n - 1, latest - 1, -1)]
+            return [levels(level, bounds.level(level), {"count": count, "reset_in_ms": reset_in}) for count, level in decided]
         if step["do"] == "submit":
             reply = self.memory.submit(customer, self.policy, documents, step.get("costs") or [0] * len(documents))
-            decided = zip(*(reply[i : 4 * len(documents) : 4] for i in range(4)))
-            return [levels(rule_level, level, {"load": load, "pending": pending}) for level, load, pending, rule_level in decided]
+            return [levels(reply[i + 3], reply[i], {"load": reply[i + 1], "pending": reply[i + 2]}) for i in range(0, 4 * len(documents), 4)]
         if step["do"] == "done":
             reply = self.memory.done(customer, documents, step.get("cost", 0))
             return [{"level": level, "latency_ms": latency} for latency, level in zip(reply[::2], reply[1::2])]
@@ -92,14 +90,15 @@ class InMemory(unittest.TestCase):
     """Against Redis, the conformance checks run them."""
 
     def test_arithmetic(self) -> None:
-        file, known = vectors("load.json"), _Customer()
-        for known.fades_at, recent in file["recent"]:
-            self.assertEqual(known.recent(0), recent)
+        file, customer = vectors("load.json"), _Customer()
+        for left, recent in file["recent"]:
+            customer.fades_at = left
+            self.assertEqual(customer.recent(0), recent)
         for recent, left in file["left"]:
-            known.submitted(recent, 0)
-            self.assertEqual(known.fades_at, left)
-        for beyond, turns, turn in file["turns"]:
-            self.assertEqual(Policy(loads=(), turns=turns)._level_of(0, beyond), 1 + turn)
+            customer.submitted(recent, 0)
+            self.assertEqual(customer.fades_at, left)
+        for flood, turns, turn in file["turns"]:
+            self.assertEqual(Policy(loads=(), turns=turns).level_of_load(1, flood), 1 + turn)
 
     def test_decisions(self) -> None:
         for file in ("rule.json", "submit.json"):
@@ -151,8 +150,8 @@ def note(window: Window, step: dict[str, Any]) -> None:
     """Notes what the caller of a step got."""
     customer = step["customer"].encode() if "customer" in step else base64.b64decode(step.get("customer_base64", ""))
     if step["do"] in ("next", "submit"):
-        of = {"count": step.get("count", 0), "load": step.get("load", 0), "pending": step.get("pending", 0), "degraded": "fallback" in step}
-        decisions = [Decision(level, level + 1 if "overridden" in step else level, **of) for level in step["levels"]]
+        fields = {"count": step.get("count", 0), "load": step.get("load", 0), "pending": step.get("pending", 0), "degraded": "fallback" in step}
+        decisions = [Decision(level, level + 1 if "overridden" in step else level, **fields) for level in step["levels"]]
         window.decided({"next": "count", "submit": "load"}[step["do"]], customer, decisions)
     elif step["do"] == "done":
         window.ended([Ended("1", timedelta(milliseconds=latency), level) for latency, level in step["ended"]])
@@ -160,26 +159,25 @@ def note(window: Window, step: dict[str, Any]) -> None:
         window.failed(ERRORS[step["class"]], step["documents"])
 
 
-class Rules(unittest.TestCase):
-    def test_rules_are_followed(self) -> None:
-        for case in vectors("rules.json")["cases"]:
+class Following(unittest.TestCase):
+    def test_policies_are_followed(self) -> None:
+        for case in vectors("following.json")["cases"]:
             process = Process(case["own"])
             for number, step in enumerate(case["steps"], 1):
-                process.reads(step.get("rules_key", ""))
                 with self.subTest(case["name"], step=number):
-                    self.assertEqual(process.status, (step["version"], step.get("error", "")), process.why)
+                    self.assertEqual(process.reads(step.get("policies_key", "")), (step["version"], step.get("code")))
                     for tier, policy in step["policies"].items():
                         self.assertEqual(process.policy_of(tier), policy)
 
-    def test_what_is_refused_leaves_the_rules_before_in_force(self) -> None:
-        refused = vectors("rules.json")["refused"]
-        item = '{"version":%d,"changed":1,"rules":%s}'
-        for text in [*(item % (2, rules) for rules in refused["rules"]), *refused["rules_key"]]:
+    def test_what_is_refused_leaves_the_policies_before_in_force(self) -> None:
+        refused = vectors("following.json")["refused"]
+        item = '{"version":%d,"changed":1,"policies":%s}'
+        texts = [(text, "corrupt") for text in refused["policies_key"]] + [(item % (2, policies), "invalid") for policies in refused["policies"]]
+        for text, code in texts:
             with self.subTest(text):
                 process = Process({})
-                for read, want in ((item % (1, '{"thresholds":[-1]}'), (1, "")), (text, (1, "refused")), (item % (3, '{"thresholds":[-3]}'), (3, ""))):
-                    process.reads(read)
-                    self.assertEqual((process.status, process.policy_of("none")["thresholds"]), (want, [-want[0]]), process.why)
+                for read, want in ((item % (1, '{"thresholds":[-1]}'), (1, None)), (text, (1, code)), (item % (3, '{"thresholds":[-3]}'), (3, None))):
+                    self.assertEqual((process.reads(read), process.policy_of("none")["thresholds"]), (want, [-want[0]]))
 
 
 class Process:
@@ -190,26 +188,15 @@ class Process:
         self._calls = Calls("priority", Policy(**own), tiers, lambda customer: customer, timedelta(days=1), True)
         self._follower = Follower(self._calls)
 
-    def reads(self, rules: str) -> None:
-        self._follower.call().read([7, rules.encode()], False)
-
-    @property
-    def why(self) -> str:
-        return str(self._follower.status["error"])
-
-    @property
-    def status(self) -> tuple[int, str]:
-        kinds = {"Redis lost data": "lost", "a later version": "newer"}
-        kind = next((kind for begin, kind in kinds.items() if self.why.startswith(begin)), "refused" if self.why else "")
-        return self._follower.status["version"], kind
+    def reads(self, policies: str) -> tuple[int, Optional[str]]:
+        """Returns the version that the process follows then, and the code for why it is not the newest."""
+        self._follower.call().read([7, policies.encode()], False)
+        following = self._follower.following
+        return following["version"], following.get("code")
 
     def policy_of(self, tier: str) -> dict[str, Any]:
-        policy = self._calls.in_force.of(tier)
+        policy = self._calls.policies.policy_of(tier)
         return {
             "thresholds": list(policy.thresholds), "reset_interval_ms": policy.reset_interval // timedelta(milliseconds=1),
             "reset_mode": policy.reset_mode.value.replace("since_", "").replace("_", "-"), "loads": list(policy.loads), "turns": policy.turns,
         }  # fmt: skip
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -17,11 +17,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/queue"
 	priorityasynq "github.com/docpriority/priority/queue/asynq"
-	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 )
 
 func main() {
@@ -71,8 +72,12 @@ func produce(ctx context.Context, client *redis.Client, store *fleet.Member) err
 }
 
 func work(ctx context.Context, client *redis.Client, store *fleet.Member) error {
+	middleware, err := priorityasynq.Middleware(store)
+	if err != nil {
+		return err
+	}
 	mux := asynq.NewServeMux()
-	mux.Use(priorityasynq.Middleware(store)) // calls Done
+	mux.Use(middleware) // calls Done
 	mux.HandleFunc("convert", func(_ context.Context, task *asynq.Task) error {
 		time.Sleep(20 * time.Millisecond) // the work; an error would have asynq try again
 		fmt.Println(string(task.Payload()))

@@ -16,10 +16,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docpriority/priority/fleet"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fleet"
 )
 
 func main() {
@@ -64,7 +66,7 @@ func run(ctx context.Context, address, url string) (err error) {
 		if number == 100 {
 			customer, document = "clinic", "clinic-0"
 		}
-		decision, err := store.Submit(ctx, customer, document, 0)
+		decision, err := store.Submit(ctx, customer, priority.Document{ID: document})
 		if err != nil {
 			return err
 		}
@@ -82,12 +84,12 @@ func run(ctx context.Context, address, url string) (err error) {
 		}
 		consumers = append(consumers, consumer)
 	}
-	for at := 0; ctx.Err() == nil; at++ {
-		if at == len(consumers) { // no level has any
-			at = 0
+	for next := 0; ctx.Err() == nil; next++ {
+		if next == len(consumers) { // no level has any
+			next = 0
 			time.Sleep(100 * time.Millisecond)
 		}
-		batch, err := consumers[at].FetchNoWait(1)
+		batch, err := consumers[next].FetchNoWait(1)
 		if err != nil {
 			return err
 		}
@@ -99,7 +101,7 @@ func run(ctx context.Context, address, url string) (err error) {
 			if err := errors.Join(done, message.Ack()); err != nil {
 				return err
 			}
-			at = -1 // look at level 1 again
+			next = -1 // look at level 1 again
 		}
 	}
 	return nil

@@ -4,7 +4,8 @@
 //	go run ./examples/queues/rabbitmq -url amqp://localhost/ -redis localhost:6379
 //
 // It prints the documents in the order in which they are served, and works on until it is
-// interrupted. A service runs produce and work in separate processes.
+// interrupted, also after RabbitMQ was away. A service runs produce and work in separate
+// processes, and as many of work as it has workers.
 package main
 
 import (
@@ -17,10 +18,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docpriority/priority/fleet"
-	priorityrabbitmq "github.com/docpriority/priority/queue/rabbitmq"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/queue"
+	priorityrabbitmq "github.com/docpriority/priority/queue/rabbitmq"
 )
 
 func main() {
@@ -46,23 +49,31 @@ func run(ctx context.Context, address, url string) (err error) {
 		defer cancel()
 		err = errors.Join(err, store.Close(ctx))
 	}()
-	// It declares the queue, with an x-max-priority, and sends each worker one document at a
-	// time: no other document can overtake what a worker was sent.
-	documents, err := priorityrabbitmq.Open(ctx, url, "documents", store, nil)
+	if err := produce(ctx, url, store); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if err := work(ctx, url, store); err != nil {
+			log.Print(err)
+			time.Sleep(time.Second) // before it connects again
+		}
+	}
+	return nil
+}
+
+func produce(ctx context.Context, url string, store *fleet.Member) error {
+	connection, err := amqp.Dial(url)
 	if err != nil {
 		return err
 	}
-	defer documents.Close()
-	if err := produce(ctx, documents); err != nil {
+	defer connection.Close()
+	documents, err := declare(connection, store)
+	if err != nil {
 		return err
 	}
-	return documents.Work(ctx, work)
-}
-
-func produce(ctx context.Context, documents *priorityrabbitmq.Queue) error {
 	send := func(customer, document string) error {
 		message := amqp.Publishing{ContentType: "text/plain", Body: []byte(document)}
-		return documents.Publish(ctx, "", documents.Name(), message, priorityrabbitmq.Document{Customer: customer, ID: document})
+		return documents.Publish(ctx, "", "documents", message, priorityrabbitmq.Document{Customer: customer, ID: document})
 	}
 	for number := range 100 {
 		if err := send("archive", fmt.Sprint("archive-", number)); err != nil {
@@ -72,9 +83,62 @@ func produce(ctx context.Context, documents *priorityrabbitmq.Queue) error {
 	return send("clinic", "clinic-0")
 }
 
-// work works on one document. The queue calls Done when it returns; after an error, the
+// declare creates the queue with a priority for each level, if it does not exist.
+func declare(connection *amqp.Connection, store *fleet.Member) (*priorityrabbitmq.Queue, error) {
+	channel, err := connection.Channel()
+	if err != nil {
+		return nil, err
+	}
+	defer channel.Close()
+	arguments := amqp.Table{"x-max-priority": queue.RabbitMQMaxPriority(store.Last())}
+	if _, err := channel.QueueDeclare("documents", true, false, false, false, arguments); err != nil {
+		return nil, err
+	}
+	return priorityrabbitmq.New(connection, "documents", store, nil)
+}
+
+// work connects, and works on documents until ctx ends or the connection is lost.
+func work(ctx context.Context, url string, store *fleet.Member) error {
+	connection, err := amqp.Dial(url)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	documents, err := declare(connection, store)
+	if err != nil {
+		return err
+	}
+	channel, err := connection.Channel()
+	if err != nil {
+		return err
+	}
+	if err := channel.Qos(1, 0, false); err != nil { // no other document can overtake what a worker was sent
+		return err
+	}
+	deliveries, err := channel.ConsumeWithContext(ctx, "documents", "", false, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	lost := channel.NotifyClose(make(chan *amqp.Error, 1))
+	go func() {
+		if reason := <-lost; reason != nil {
+			log.Print("RabbitMQ: ", reason)
+		}
+		stop() // another worker gets the document in hand
+	}()
+	for delivery := range deliveries { // they end with ctx and with the channel
+		if err := documents.Handle(working, delivery, convert); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// convert works on one document. Handle calls Done when it returns; after an error, the
 // document is retried later.
-func work(_ context.Context, delivery amqp.Delivery) error {
+func convert(_ context.Context, delivery amqp.Delivery) error {
 	time.Sleep(20 * time.Millisecond)
 	fmt.Println(string(delivery.Body))
 	return nil

@@ -20,9 +20,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
-	"github.com/redis/go-redis/v9"
 )
 
 func main() {
@@ -60,7 +61,7 @@ func run(ctx context.Context, address string) (err error) {
 
 // send puts a document into the list of its level.
 func send(ctx context.Context, client *redis.Client, store *fleet.Member, customer, document string) error {
-	decision, err := store.Submit(ctx, customer, document, 0)
+	decision, err := store.Submit(ctx, customer, priority.Document{ID: document})
 	if err != nil {
 		return err
 	}

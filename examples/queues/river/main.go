@@ -17,13 +17,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docpriority/priority/fleet"
-	priorityriver "github.com/docpriority/priority/queue/river"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/docpriority/priority/fleet"
+	priorityriver "github.com/docpriority/priority/queue/river"
 )
 
 func main() {
@@ -76,8 +77,12 @@ func run(ctx context.Context, url, address string) (err error) {
 	defer pool.Close()
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(convert))
+	middleware, err := priorityriver.New(store, customerOf)
+	if err != nil {
+		return err
+	}
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Middleware: []rivertype.Middleware{priorityriver.New(store, customerOf)}, // all that the module needs
+		Middleware: []rivertype.Middleware{middleware}, // all that the module needs
 		Queues:     map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
 		Workers:    workers,
 	})

@@ -18,16 +18,18 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docpriority/priority/fleet"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fleet"
 )
 
 const (
 	create = `CREATE TABLE IF NOT EXISTS documents (id bigserial PRIMARY KEY, level int NOT NULL, customer text NOT NULL, name text NOT NULL);
 		CREATE INDEX IF NOT EXISTS documents_by_level ON documents (level, id)`
 	insert = `INSERT INTO documents (level, customer, name) VALUES ($1, $2, $3)`
-	first  = `DELETE FROM documents WHERE id = (SELECT id FROM documents ORDER BY level, id FOR UPDATE SKIP LOCKED LIMIT 1)
+	take   = `DELETE FROM documents WHERE id = (SELECT id FROM documents ORDER BY level, id FOR UPDATE SKIP LOCKED LIMIT 1)
 		RETURNING customer, name`
 )
 
@@ -76,7 +78,7 @@ func run(ctx context.Context, address, url string) (err error) {
 }
 
 func send(ctx context.Context, db *pgx.Conn, store *fleet.Member, customer, document string) error {
-	decision, err := store.Submit(ctx, customer, document, 0)
+	decision, err := store.Submit(ctx, customer, priority.Document{ID: document})
 	if err != nil {
 		return err
 	}
@@ -88,7 +90,7 @@ func send(ctx context.Context, db *pgx.Conn, store *fleet.Member, customer, docu
 func work(ctx context.Context, tx pgx.Tx, store *fleet.Member) error {
 	ctx = context.WithoutCancel(ctx) // finish what has begun
 	var customer, document string
-	if err := tx.QueryRow(ctx, first).Scan(&customer, &document); errors.Is(err, pgx.ErrNoRows) {
+	if err := tx.QueryRow(ctx, take).Scan(&customer, &document); errors.Is(err, pgx.ErrNoRows) {
 		time.Sleep(100 * time.Millisecond)
 		return nil
 	} else if err != nil {

@@ -27,17 +27,17 @@ const FloodWork = 10 * time.Millisecond
 
 const floodWorkers = 4
 
-// Arrival is a document of a flood, and when it is sent.
-type Arrival struct {
-	Customer, Document string
-	At                 time.Duration
+// arrival is a document of a flood, and when it is sent.
+type arrival struct {
+	customer, document string
+	at                 time.Duration
 }
 
-// Times are when a document was in its queue, and when a worker began with it.
-type Times struct{ Queued, Begun time.Time }
+// served is when a document was in its queue, and when a worker began with it.
+type served struct{ queued, begun time.Time }
 
 // Serve sends documents to a queue and works on them, with levels of Submit by the policy.
-type Serve func(b *testing.B, policy priority.Policy, all []Arrival) map[string]Times
+type Serve func(b *testing.B, policy priority.Policy, all []arrival) map[string]served
 
 // Flood measures how long ten small customers wait beside two floods: on a queue set up as
 // documented, in a simulation of workers that take as long per document, and first come,
@@ -49,11 +49,11 @@ func Flood(b *testing.B, serve Serve, classes priority.Level) {
 		live := smallWaits(b, all, times)
 		begin, end := time.Now(), time.Time{}
 		for _, t := range times {
-			if t.Queued.Before(begin) {
-				begin = t.Queued
+			if t.queued.Before(begin) {
+				begin = t.queued
 			}
-			if t.Begun.After(end) {
-				end = t.Begun
+			if t.begun.After(end) {
+				end = t.begun
 			}
 		}
 		work := end.Sub(begin) * floodWorkers / time.Duration(len(all))
@@ -72,31 +72,31 @@ func Flood(b *testing.B, serve Serve, classes priority.Level) {
 
 // arrivals are two floods of 900 documents, and 20 from each of ten small customers over
 // the five seconds that the workers need for all.
-func arrivals(run string) (all []Arrival) {
+func arrivals(run string) (all []arrival) {
 	for number := range 900 {
 		for _, customer := range []string{"flood-1", "flood-2"} {
-			all = append(all, Arrival{customer, fmt.Sprint(run, "-", customer, "-", number), 0})
+			all = append(all, arrival{customer, fmt.Sprint(run, "-", customer, "-", number), 0})
 		}
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for number := range 200 {
 		customer := fmt.Sprint("small-", number%10)
 		at := (time.Duration(number*25) + time.Duration(random.IntN(25))) * time.Millisecond
-		all = append(all, Arrival{customer, fmt.Sprint(run, "-", customer, "-", number), at})
+		all = append(all, arrival{customer, fmt.Sprint(run, "-", customer, "-", number), at})
 	}
 	return all
 }
 
 // smallWaits returns how long the small customers' documents were in the queue, ascending.
-func smallWaits(b *testing.B, all []Arrival, times map[string]Times) (waits []time.Duration) {
+func smallWaits(b *testing.B, all []arrival, times map[string]served) (waits []time.Duration) {
 	b.Helper()
 	for _, a := range all {
-		t, served := times[a.Document]
-		if !served {
-			b.Fatalf("%s is not served", a.Document)
+		t, ok := times[a.document]
+		if !ok {
+			b.Fatalf("%s is not served", a.document)
 		}
-		if strings.HasPrefix(a.Customer, "small") {
-			waits = append(waits, max(0, t.Begun.Sub(t.Queued)))
+		if strings.HasPrefix(a.customer, "small") {
+			waits = append(waits, max(0, t.begun.Sub(t.queued)))
 		}
 	}
 	slices.Sort(waits)
@@ -111,20 +111,24 @@ func milliseconds(waits []time.Duration, percent int) float64 {
 // Flood measures a flood on the module's queue, which has as many priorities as classes.
 func (s *Subject) Flood(b *testing.B, classes priority.Level) {
 	_, url := s.Start(b)
-	Flood(b, func(b *testing.B, policy priority.Policy, all []Arrival) map[string]Times {
-		return InProcess(b, policy, all, func(ctx context.Context, store priority.Store) (Queue, error) { return s.Open(ctx, url, store) })
-	}, classes)
+	Flood(b, InProcess(func(ctx context.Context, store priority.Store) (Queue, error) { return s.Open(ctx, url, store) }), classes)
 }
 
 // InProcess serves a flood with two queues of two workers each.
-func InProcess(b *testing.B, policy priority.Policy, all []Arrival, open func(context.Context, priority.Store) (Queue, error)) map[string]Times {
+func InProcess(open func(context.Context, priority.Store) (Queue, error)) Serve {
+	return func(b *testing.B, policy priority.Policy, all []arrival) map[string]served {
+		return inProcess(b, policy, all, open)
+	}
+}
+
+func inProcess(b *testing.B, policy priority.Policy, all []arrival, open func(context.Context, priority.Store) (Queue, error)) map[string]served {
 	b.Helper()
 	store, err := priority.NewRedisStore(redistest.Start(b).Client(), &priority.RedisOptions{Timeout: 10 * time.Second, Policy: policy})
 	if err != nil {
 		b.Fatal(err)
 	}
 	var mutex sync.Mutex
-	times := make(map[string]Times)
+	times := make(map[string]served)
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
 	var left sync.WaitGroup // to be served
@@ -133,9 +137,9 @@ func InProcess(b *testing.B, policy priority.Policy, all []Arrival, open func(co
 		now := time.Now()
 		mutex.Lock()
 		t := times[document]
-		if t.Begun.IsZero() {
+		if t.begun.IsZero() {
 			defer left.Done()
-			t.Begun = now
+			t.begun = now
 		}
 		times[document] = t
 		mutex.Unlock()
@@ -155,9 +159,9 @@ func InProcess(b *testing.B, policy priority.Policy, all []Arrival, open func(co
 			}
 		})
 	}
-	customers := make(map[string][]Arrival)
+	customers := make(map[string][]arrival)
 	for _, a := range all {
-		customers[a.Customer] = append(customers[a.Customer], a)
+		customers[a.customer] = append(customers[a.customer], a)
 	}
 	begin := time.Now()
 	var sending sync.WaitGroup
@@ -169,13 +173,13 @@ func InProcess(b *testing.B, policy priority.Policy, all []Arrival, open func(co
 		sending.Go(func() {
 			defer queue.Close()
 			for _, a := range documents {
-				time.Sleep(time.Until(begin.Add(a.At)))
-				if err := queue.Publish(ctx, customer, a.Document); err != nil {
+				time.Sleep(time.Until(begin.Add(a.at)))
+				if err := queue.Publish(ctx, customer, a.document); err != nil {
 					b.Error(err)
 				}
 				now := time.Now()
 				mutex.Lock()
-				times[a.Document] = Times{now, times[a.Document].Begun}
+				times[a.document] = served{now, times[a.document].begun}
 				mutex.Unlock()
 			}
 		})
@@ -188,7 +192,7 @@ func InProcess(b *testing.B, policy priority.Policy, all []Arrival, open func(co
 }
 
 // simulate serves all with strict levels, no broker, and no time but the work.
-func simulate(b *testing.B, all []Arrival, work time.Duration, classes priority.Level) map[string]Times {
+func simulate(b *testing.B, all []arrival, work time.Duration, classes priority.Level) map[string]served {
 	b.Helper()
 	start := time.Unix(1_700_000_000, 0)
 	now := start
@@ -197,15 +201,15 @@ func simulate(b *testing.B, all []Arrival, work time.Duration, classes priority.
 		b.Fatal(err)
 	}
 	type document struct {
-		Arrival
+		arrival
 		class priority.Level
 	}
 	var waiting []document
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(x, y Arrival) int { return cmp.Compare(x.At, y.At) })
+	slices.SortStableFunc(all, func(x, y arrival) int { return cmp.Compare(x.at, y.at) })
 	free := slices.Repeat([]time.Time{start}, floodWorkers) // when each worker is
 	serving := make([]document, floodWorkers)
-	times := make(map[string]Times)
+	times := make(map[string]served)
 	for len(all) > 0 || len(waiting) > 0 {
 		worker := 0
 		for i := range free {
@@ -214,17 +218,17 @@ func simulate(b *testing.B, all []Arrival, work time.Duration, classes priority.
 			}
 		}
 		now = free[worker]
-		if len(waiting) == 0 && start.Add(all[0].At).After(now) {
-			now = start.Add(all[0].At)
+		if len(waiting) == 0 && start.Add(all[0].at).After(now) {
+			now = start.Add(all[0].at)
 		}
-		if ended := serving[worker]; ended.Document != "" {
-			if _, err := store.Done(b.Context(), ended.Customer, ended.Document, work); err != nil {
+		if ended := serving[worker]; ended.document != "" {
+			if _, err := store.Done(b.Context(), ended.customer, ended.document, work); err != nil {
 				b.Fatal(err)
 			}
 			serving[worker] = document{}
 		}
-		for len(all) > 0 && !start.Add(all[0].At).After(now) {
-			decision, err := store.Submit(b.Context(), all[0].Customer, all[0].Document, 0)
+		for len(all) > 0 && !start.Add(all[0].at).After(now) {
+			decision, err := store.Submit(b.Context(), all[0].customer, priority.Document{ID: all[0].document})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -237,21 +241,27 @@ func simulate(b *testing.B, all []Arrival, work time.Duration, classes priority.
 			}
 		}
 		serving[worker] = waiting[next]
-		times[waiting[next].Document] = Times{start.Add(waiting[next].At), now}
+		times[waiting[next].document] = served{start.Add(waiting[next].at), now}
 		waiting = slices.Delete(waiting, next, next+1)
 		free[worker] = now.Add(work)
 	}
 	return times
 }
 
-// Script serves a flood by a program in another language. It gets {"loads": …, "arrivals":
-// [[customer, document, milliseconds], …]}, and prints "queued" or "begun", the document and
-// the time in milliseconds, a line each.
-func Script(b *testing.B, policy priority.Policy, all []Arrival, command *exec.Cmd) map[string]Times {
+// Script serves a flood by a program in another language, which gets the address of a Redis.
+// Its input is {"loads": …, "arrivals": [[customer, document, milliseconds], …]}. It prints
+// "queued" or "begun", the document and the time in milliseconds, a line each.
+func Script(command func(redis string) *exec.Cmd) Serve {
+	return func(b *testing.B, policy priority.Policy, all []arrival) map[string]served {
+		return byScript(b, policy, all, command("redis://"+redistest.Start(b).Addr))
+	}
+}
+
+func byScript(b *testing.B, policy priority.Policy, all []arrival, command *exec.Cmd) map[string]served {
 	b.Helper()
 	arrivals := make([][3]any, len(all))
 	for i, a := range all {
-		arrivals[i] = [3]any{a.Customer, a.Document, a.At.Milliseconds()}
+		arrivals[i] = [3]any{a.customer, a.document, a.at.Milliseconds()}
 	}
 	input, err := json.Marshal(map[string]any{"loads": policy.Loads, "arrivals": arrivals})
 	if err != nil {
@@ -267,7 +277,7 @@ func Script(b *testing.B, policy priority.Policy, all []Arrival, command *exec.C
 	redistest.StartProgram(b, command)
 	_ = writer.Close()
 	defer redistest.KillProgram(command)
-	times, begun, queued := make(map[string]Times), 0, 0
+	times, begun, queued := make(map[string]served), 0, 0
 	for lines := bufio.NewScanner(output); begun < len(all) || queued < len(all); {
 		if !lines.Scan() {
 			b.Fatalf("%d of %d documents were begun: %v", begun, len(all), lines.Err())
@@ -280,10 +290,10 @@ func Script(b *testing.B, policy priority.Policy, all []Arrival, command *exec.C
 		t, when := times[document], time.UnixMicro(int64(at*1000))
 		switch what {
 		case "queued":
-			t.Queued = when
+			t.queued = when
 			queued++
 		case "begun":
-			t.Begun = when
+			t.begun = when
 			begun++
 		}
 		times[document] = t

@@ -13,9 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/redistest"
-	"github.com/redis/go-redis/v9"
 )
 
 // Queue is a module's queue, as a program uses it. Customers' documents have ids of the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/itemerrors"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/prioritytest"
 )
@@ -33,12 +34,9 @@ type answer struct {
 
 // on makes the call.
 func (c *call) on(ctx context.Context, store priority.Store) (a answer) {
-	customer, document, cost := c.customers[0], "", 0.
+	customer, document := c.customers[0], ""
 	if len(c.documents) > 0 {
 		document = c.documents[0]
-	}
-	if c.costs != nil {
-		cost = c.costs[0]
 	}
 	one := func(d priority.Decision, err error) ([]priority.Decision, error) { return []priority.Decision{d}, err }
 	switch c.operation {
@@ -49,9 +47,9 @@ func (c *call) on(ctx context.Context, store priority.Store) (a answer) {
 	case prioritytest.NextEach:
 		a.decisions, a.err = store.NextEach(ctx, c.customers)
 	case prioritytest.Submit:
-		a.decisions, a.err = one(store.Submit(ctx, customer, document, cost))
+		a.decisions, a.err = one(store.Submit(ctx, customer, c.submitted()[0]))
 	case prioritytest.SubmitN:
-		a.decisions, a.err = store.SubmitN(ctx, customer, c.documents, c.costs)
+		a.decisions, a.err = store.SubmitN(ctx, customer, c.submitted())
 	case prioritytest.Done:
 		var ended priority.Ended
 		ended, a.err = store.Done(ctx, customer, document, c.took)
@@ -65,6 +63,15 @@ func (c *call) on(ctx context.Context, store priority.Store) (a answer) {
 	}
 	a.errs = itemerrors.Of(a.err, c.entries())
 	return a
+}
+
+// submitted returns the documents with their costs.
+func (c *call) submitted() []priority.Document {
+	submitted := named.Documents(c.documents...)
+	for i, cost := range c.costs {
+		submitted[i].Cost = cost
+	}
+	return submitted
 }
 
 // entries is how many documents the call is about; for a Peek and a Reset it is 1.
@@ -130,6 +137,6 @@ func (a *answer) String() string {
 
 // describe shows a state in short.
 func describe(s priority.State) string {
-	return fmt.Sprintf("%v: level %d, next %d, count %d for %v, load %v, %v recent, cost %v, %d pending, %d beyond, oldest %v, latency %v, lease %v",
-		s.Rule, s.Level, s.NextLevel, s.Count, s.ResetIn, s.Load, s.Recent, s.Cost, s.Pending, s.PendingLast, s.Oldest, s.Latency, s.Lease)
+	return fmt.Sprintf("%v: level %d, next %d, count %d for %v, load %v, %v recent, cost %v, %d pending, %d of a flood, oldest %v, latency %v, lease %v",
+		s.Rule, s.Level, s.NextLevel, s.Count, s.ResetIn, s.Load, s.Recent, s.Cost, s.Pending, s.PendingFlood, s.Oldest, s.Latency, s.Lease)
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/prioritytest"
 )
 
@@ -263,11 +262,7 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 		return
 	}
 	policy := b.store.PolicyOf(a.customer)
-	earliest := policy.LevelOfLoad(d.Load)
-	latest := earliest
-	if earliest > priority.Level(len(policy.Loads)) {
-		latest += priority.Level(fair.Turn(d.Pending, policy.Turns))
-	}
+	earliest, latest := policy.LevelOfLoad(d.Load, 0), policy.LevelOfLoad(d.Load, d.Pending)
 	if d.Count != 0 || d.Level < earliest || d.Level > latest {
 		broken(4, "it has not the level of its load, %d to %d: %+v", earliest, latest, d)
 	}

@@ -37,8 +37,8 @@ const (
 	recovery = 2*500*time.Millisecond + timeout
 
 	// mostGoroutines is what a RedisStore allows itself: 1024 calls and 32 pipelines under
-	// way, and what a hundred connections to the server in this process need.
-	mostGoroutines = 1024 + 32 + 100
+	// way, and the four goroutines that each of a hundred connections has in this process.
+	mostGoroutines = 1024 + 32 + 4*100
 )
 
 // customers have policies that differ in everything.
@@ -56,7 +56,12 @@ var options = priority.RedisOptions{
 
 // reference is a memory.Store by the same policies.
 func reference() *memory.Store {
-	store, err := memory.New(&memory.Options{Policy: options.Policy, Tiers: options.Tiers, TierOf: options.TierOf, Lease: options.Lease})
+	store, err := memory.New(&memory.Options{Policy: options.Policy, Lease: options.Lease, PolicyOf: func(customer string) priority.Policy {
+		if tier, ok := options.Tiers[options.TierOf(customer)]; ok {
+			return tier
+		}
+		return options.Policy
+	}})
 	if err != nil {
 		panic(err)
 	}
@@ -100,7 +105,7 @@ func warmUp(t *testing.T, store priority.Store) {
 	ctx := context.Background()
 	for _, customer := range customers {
 		_, err1 := store.NextEach(ctx, []string{customer})
-		_, err2 := store.Submit(ctx, customer, "d", 0)
+		_, err2 := store.Submit(ctx, customer, priority.Document{ID: "d"})
 		_, err3 := store.Peek(ctx, customer)
 		_, err4 := store.Done(ctx, customer, "d", 0)
 		if err := errors.Join(err1, err2, err3, err4, store.Reset(ctx, customer)); err != nil {

@@ -1,21 +1,24 @@
 // Package ledger records the answers that a Store's callers got, and compares them
-// with the store's counts in the end: nothing counted twice, nothing missing.
+// with what Redis holds in the end: nothing counted twice, nothing missing.
 package ledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/itemerrors"
 )
 
 // Totals are documents by the answers that callers got.
 type Totals struct {
 	Documents      int
-	Answered       int // a decision of the fleet's count
-	Degraded       int // a decision of a fallback, which the fleet's count never learns of
+	Answered       int
 	NotCounted     int
 	OutcomeUnknown int
 	Other          int // any other error
@@ -23,12 +26,12 @@ type Totals struct {
 
 // String gives the totals in one line.
 func (t Totals) String() string {
-	return fmt.Sprintf("%d documents: %d answered, %d degraded, %d not counted, %d of unknown outcome, %d failed otherwise",
-		t.Documents, t.Answered, t.Degraded, t.NotCounted, t.OutcomeUnknown, t.Other)
+	return fmt.Sprintf("%d documents: %d answered, %d not counted, %d of unknown outcome, %d failed otherwise",
+		t.Documents, t.Answered, t.NotCounted, t.OutcomeUnknown, t.Other)
 }
 
-// Ledger is safe for concurrent use. Its customers must not be reset while it is
-// in use. The zero value is ready to use.
+// Ledger is safe for concurrent use. Its customers either count documents or submit one,
+// and must not be reset while it is in use. The zero value is ready to use.
 type Ledger struct {
 	mu        sync.Mutex
 	totals    Totals
@@ -42,8 +45,10 @@ type account struct {
 	unknown  int // outcomes
 }
 
-// of returns a customer's account. The caller holds the lock.
-func (l *Ledger) of(customer string) *account {
+// Note notes the outcome of one document.
+func (l *Ledger) Note(customer string, decision priority.Decision, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	a := l.customers[customer]
 	if a == nil {
 		if l.customers == nil {
@@ -52,18 +57,8 @@ func (l *Ledger) of(customer string) *account {
 		a = &account{counts: make(map[int64]bool)}
 		l.customers[customer] = a
 	}
-	return a
-}
-
-// Note notes the outcome of one document.
-func (l *Ledger) Note(customer string, decision priority.Decision, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.of(customer)
 	l.totals.Documents++
 	switch {
-	case err == nil && decision.Degraded:
-		l.totals.Degraded++
 	case err == nil:
 		l.totals.Answered++
 		a.answered++
@@ -81,28 +76,6 @@ func (l *Ledger) Note(customer string, decision priority.Decision, err error) {
 	}
 }
 
-// NoteN notes the outcome of a NextN of n documents.
-func (l *Ledger) NoteN(customer string, n int, decisions []priority.Decision, err error) {
-	for i := range n {
-		var decision priority.Decision
-		if err == nil {
-			decision = decisions[i]
-		}
-		l.Note(customer, decision, err)
-	}
-}
-
-// NoteEach notes the outcome of a NextEach.
-func (l *Ledger) NoteEach(customers []string, decisions []priority.Decision, err error) {
-	for i, err := range itemerrors.Of(err, len(customers)) {
-		var decision priority.Decision
-		if err == nil {
-			decision = decisions[i]
-		}
-		l.Note(customers[i], decision, err)
-	}
-}
-
 // Totals returns the documents noted so far.
 func (l *Ledger) Totals() Totals {
 	l.mu.Lock()
@@ -112,9 +85,9 @@ func (l *Ledger) Totals() Totals {
 
 // Reconciliation is what a comparison found, over all customers.
 type Reconciliation struct {
-	Counted int // documents in the store's counts
-	Missing int // answered, and not in the counts
-	Extra   int // in the counts, though neither answered nor of unknown outcome
+	Counted int // documents in Redis
+	Missing int // answered, and not in Redis
+	Extra   int // in Redis, though neither answered nor of unknown outcome
 	Twice   int // answered with a count that another document was answered with
 }
 
@@ -128,16 +101,19 @@ func (r Reconciliation) String() string {
 	return fmt.Sprintf("%d documents counted; %d missing, %d extra, %d counts answered twice", r.Counted, r.Missing, r.Extra, r.Twice)
 }
 
-// Reconcile compares the ledger with the customers' counts in the end; held
-// returns false where a customer has none.
-func (l *Ledger) Reconcile(count func(customer string) (count int64, held bool)) Reconciliation {
+// Reconcile compares the ledger with the customers' keys in Redis.
+func (l *Ledger) Reconcile(tb testing.TB, client redis.Cmdable, keys func(customer string) priority.Keys) (r Reconciliation) {
+	tb.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var r Reconciliation
 	for customer, a := range l.customers {
-		counted := 0
-		if count, held := count(customer); held {
-			counted = int(1 - count)
+		keys := keys(customer)
+		count, err := client.Get(context.Background(), keys.Count).Int()
+		counted := 1 - count
+		if errors.Is(err, redis.Nil) {
+			counted = len(Pending(tb, client, keys.Pending))
+		} else if err != nil {
+			tb.Fatal(err)
 		}
 		r.Counted += counted
 		r.Missing += max(0, a.answered-counted)
@@ -145,4 +121,19 @@ func (l *Ledger) Reconcile(count func(customer string) (count int64, held bool))
 		r.Twice += a.twice
 	}
 	return r
+}
+
+// Pending returns the ids of the documents that a customer's key says are pending.
+func Pending(tb testing.TB, client redis.Cmdable, key string) (ids []string) {
+	tb.Helper()
+	members, err := client.ZRange(context.Background(), key, 0, -1).Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, member := range members {
+		if member != ":fades" && member != ":averages" {
+			ids = append(ids, strings.TrimPrefix(member, ":")) // an id that begins with one has two
+		}
+	}
+	return ids
 }

@@ -64,11 +64,8 @@ func (a *Attempt) Err() error {
 }
 
 func (a *Attempt) Helper()                  {}
-func (a *Attempt) Name() string             { return "attempt" }
 func (a *Attempt) Context() context.Context { return a.ctx }
 func (a *Attempt) Cleanup(f func())         { a.cleanups = append(a.cleanups, f) }
-func (a *Attempt) Log(args ...any)          {}
-func (a *Attempt) Logf(string, ...any)      {}
 func (a *Attempt) Error(args ...any)        { a.fail(fmt.Sprint(args...)) }
 
 func (a *Attempt) Errorf(format string, args ...any) { a.fail(fmt.Sprintf(format, args...)) }

@@ -36,16 +36,21 @@ func StartCluster(tb testing.TB, masters int, args ...string) *Cluster {
 		if err := client.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
 			tb.Fatalf("CLUSTER ADDSLOTS: %v", err)
 		}
-		c.Meet(node)
+		c.meet(node)
 	}
 	for _, node := range c.Masters {
-		c.AwaitWhole(node)
+		client := node.Client()
+		Await(tb, "every slot has an owner", func() bool {
+			info, err := client.ClusterInfo(ctx).Result()
+			return err == nil && strings.Contains(info, "cluster_state:ok") &&
+				strings.Contains(info, fmt.Sprintf("cluster_slots_assigned:%d\r", slots))
+		})
 	}
 	return c
 }
 
-// Meet introduces a node to the first one.
-func (c *Cluster) Meet(node *Server) {
+// meet introduces a node to the first one.
+func (c *Cluster) meet(node *Server) {
 	c.tb.Helper()
 	if node == c.Masters[0] {
 		return
@@ -56,24 +61,13 @@ func (c *Cluster) Meet(node *Server) {
 	}
 }
 
-// AwaitWhole waits until a node knows an owner of every slot.
-func (c *Cluster) AwaitWhole(node *Server) {
-	c.tb.Helper()
-	client := node.Client()
-	Await(c.tb, "the cluster is whole", func() bool {
-		info, err := client.ClusterInfo(context.Background()).Result()
-		return err == nil && strings.Contains(info, "cluster_state:ok") &&
-			strings.Contains(info, fmt.Sprintf("cluster_slots_assigned:%d\r", slots))
-	})
-}
-
 // AddReplica adds a replica of a master and waits until it has caught up, and
 // until all masters know it: those who do not would not vote for it.
 func (c *Cluster) AddReplica(master *Server) *Server {
 	c.tb.Helper()
 	ctx := context.Background()
 	replica := Start(c.tb, c.args...)
-	c.Meet(replica)
+	c.meet(replica)
 	id, err := master.Client().Do(ctx, "cluster", "myid").Text()
 	if err != nil {
 		c.tb.Fatalf("CLUSTER MYID: %v", err)
@@ -82,7 +76,7 @@ func (c *Cluster) AddReplica(master *Server) *Server {
 	Await(c.tb, "the replica knows its master", func() bool {
 		return client.ClusterReplicate(ctx, id).Err() == nil
 	})
-	AwaitReplica(c.tb, master.Client(), client)
+	awaitReplica(c.tb, master.Client(), client)
 	for _, node := range c.Masters {
 		nodes := node.Client()
 		Await(c.tb, "the masters know the replica", func() bool {
@@ -97,12 +91,16 @@ func (c *Cluster) AddReplica(master *Server) *Server {
 	return replica
 }
 
-// MoveSlot moves a slot and its keys from one master to another, key by key, as
-// an operator would. Between the keys it calls between.
-func (c *Cluster) MoveSlot(slot int, from, to *Server, between func()) {
+// MoveSlot moves the slot of a key from the master that the cluster began with to the next
+// one, key by key, as an operator would. Between the keys it calls between.
+func (c *Cluster) MoveSlot(key string, between func()) {
 	c.tb.Helper()
 	ctx := context.Background()
-	source, target := from.Client(), to.Client()
+	slot := int(c.Masters[0].Client().ClusterKeySlot(ctx, key).Val())
+	masters := len(c.Masters)
+	owner := (slot*masters + masters - 1) / slots
+	to := c.Masters[(owner+1)%masters]
+	source, target := c.Masters[owner].Client(), to.Client()
 	do := func(client *redis.Client, args ...any) {
 		c.tb.Helper()
 		if err := client.Do(ctx, args...).Err(); err != nil {

@@ -2,6 +2,11 @@
 
 package redistest
 
-import "os/exec"
+import (
+	"os/exec"
+	"syscall"
+)
 
-func dieWithParent(*exec.Cmd) {}
+func dieWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = new(syscall.SysProcAttr)
+}

@@ -40,11 +40,13 @@ func StartProxy(tb testing.TB, target string) *Proxy {
 	p.wait.Add(1)
 	go p.accept()
 	tb.Cleanup(func() {
+		_ = listener.Close()
 		p.mu.Lock()
 		p.closed = true
+		for conn := range p.open {
+			_ = conn.Close()
+		}
 		p.mu.Unlock()
-		_ = listener.Close()
-		p.CloseConnections()
 		p.wait.Wait()
 	})
 	return p
@@ -53,15 +55,6 @@ func StartProxy(tb testing.TB, target string) *Proxy {
 // Set changes the fault, for open connections too.
 func (p *Proxy) Set(fault Fault) {
 	p.fault.Store(int32(fault))
-}
-
-// CloseConnections cuts all connections that are open now, idle ones too.
-func (p *Proxy) CloseConnections() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for conn := range p.open {
-		_ = conn.Close()
-	}
 }
 
 func (p *Proxy) accept() {

@@ -18,13 +18,13 @@ func StartReplica(tb testing.TB, master *Server, args ...string) *Server {
 	tb.Helper()
 	host, port, _ := net.SplitHostPort(master.Addr)
 	replica := Start(tb, append([]string{"--replicaof", host, port}, args...)...)
-	AwaitReplica(tb, master.Client(), replica.Client())
+	awaitReplica(tb, master.Client(), replica.Client())
 	return replica
 }
 
-// AwaitReplica waits until what is written to a master reaches its replica, which
+// awaitReplica waits until what is written to a master reaches its replica, which
 // is later than the link between them is up. Both must be empty.
-func AwaitReplica(tb testing.TB, master, replica *redis.Client) {
+func awaitReplica(tb testing.TB, master, replica *redis.Client) {
 	tb.Helper()
 	ctx := context.Background()
 	// A cluster's master takes keys of its own slots only.

@@ -23,7 +23,6 @@ import (
 // Server is a running redis-server.
 type Server struct {
 	Addr string
-	Dir  string // its working directory
 
 	tb   testing.TB
 	args []string
@@ -72,39 +71,14 @@ func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	program := serverProgram(tb)
 	port := FreePort(tb)
-	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: tb.TempDir(), tb: tb}
+	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), tb: tb}
 	s.args = append([]string{
-		program, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir,
+		program, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", tb.TempDir(),
 		"--logfile", "redis.log", "--save", "", "--appendonly", "no",
 		"--repl-diskless-sync-delay", "0",
 	}, args...)
 	tb.Cleanup(s.Kill)
 	s.Restart()
-	return s
-}
-
-// StartTLS starts the machine's own redis-server, as others may be built without TLS. It
-// takes connections by TLS only, and only from clients with a certificate of the same
-// authority.
-func StartTLS(tb testing.TB, certFile, keyFile, caFile string) *Server {
-	tb.Helper()
-	program := Find(tb, "redis-server", "redis-server")
-	port := FreePort(tb)
-	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: tb.TempDir(), tb: tb}
-	s.args = []string{
-		program, "--port", "0", "--tls-port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir,
-		"--logfile", "redis.log", "--save", "",
-		"--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", caFile, "--tls-auth-clients", "yes",
-	}
-	tb.Cleanup(s.Kill)
-	s.Launch()
-	Await(tb, "redis-server listens", func() bool {
-		conn, err := net.Dial("tcp", s.Addr)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	})
 	return s
 }
 
@@ -115,27 +89,15 @@ func (s *Server) Client() *redis.Client {
 	return client
 }
 
-// Restart starts the server again after a Kill, on the same port and directory.
+// Restart starts the server again after a Kill, on the same port and directory, and waits
+// until it answers, with data or a refusal.
 func (s *Server) Restart() {
 	s.tb.Helper()
-	s.Launch()
-	s.AwaitUp()
-}
-
-// Launch starts the server process, with further arguments for this time, and
-// does not wait until it answers.
-func (s *Server) Launch(args ...string) {
-	s.tb.Helper()
-	s.cmd = exec.Command(s.args[0], append(s.args[1:], args...)...)
+	s.cmd = exec.Command(s.args[0], s.args[1:]...)
 	dieWithParent(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		s.tb.Fatalf("start %s: %v", s.args[0], err)
 	}
-}
-
-// AwaitUp waits until the server answers, with data or a refusal.
-func (s *Server) AwaitUp() {
-	s.tb.Helper()
 	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
 	defer client.Close()
 	Await(s.tb, "redis-server answers", func() bool {

@@ -9,18 +9,18 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/lua"
 )
 
 // World is where the steps of a case are done.
-type World interface {
-	// Pass lets time pass.
-	Pass(d time.Duration)
-	// Store returns the process of the case that has a lease.
-	Store(lease time.Duration) priority.Store
-	// Other does what no store can: see Redis.Other.
-	Other(c Case, s Step) ([]Result, error)
+type World struct {
+	Pass  func(d time.Duration)                    // lets time pass
+	Store func(lease time.Duration) priority.Store // returns the process of the case that has a lease
+	Redis *redis.Client                            // for what no store does; nil: see ForStores
 }
 
 // Run does the steps of a case and returns them with what they came to.
@@ -33,9 +33,9 @@ func Run(ctx context.Context, c Case, world World) ([]Step, error) {
 		s.Want, s.State = nil, nil
 		var err error
 		if s.Do == "set" || s.costs() {
-			s.Want, err = world.Other(c, s)
+			s.Want, err = withoutStore(ctx, world.Redis, c, s)
 		} else {
-			err = s.do(ctx, world.Store(Milliseconds(c.LeaseOf(s))))
+			err = s.do(ctx, world.Store(Milliseconds(c.leaseOf(s))))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("step %d, %s: %w", i, asJSON(s), err)
@@ -55,8 +55,8 @@ func (c Case) Difference(got []Step) string {
 	return ""
 }
 
-// LeaseOf returns the longest lease of a step's process, in milliseconds.
-func (c Case) LeaseOf(s Step) int64 { return cmp.Or(s.Lease, c.Lease, 86_400_000) }
+// leaseOf returns the longest lease of a step's process, in milliseconds.
+func (c Case) leaseOf(s Step) int64 { return cmp.Or(s.Lease, c.Lease, 86_400_000) }
 
 // costs reports whether the step has a cost, which callers of a store cannot give in
 // thousandths of the average.
@@ -82,7 +82,7 @@ func (s *Step) do(ctx context.Context, store priority.Store) error {
 		}
 		return err
 	case "submit":
-		decisions, err := store.SubmitN(ctx, s.Customer, s.Documents, nil)
+		decisions, err := store.SubmitN(ctx, s.Customer, named.Documents(s.Documents...))
 		for _, d := range decisions {
 			load := times(d.Load, 1e6)
 			s.Want = append(s.Want, Result{Level: int64(d.Level), RuleLevel: other(d.RuleLevel, d.Level), Load: &load, Pending: &d.Pending})
@@ -99,9 +99,9 @@ func (s *Step) do(ctx context.Context, store priority.Store) error {
 		s.State = &State{
 			Rule:  map[priority.Rule]string{priority.Unknown: "unknown", priority.ByCount: "by_count", priority.ByLoad: "by_load"}[p.Rule],
 			Level: int64(p.Level), NextLevel: int64(p.NextLevel), Count: p.Count, ResetIn: p.ResetIn.Milliseconds(),
-			Load: times(p.Load, 1e6), Recent: times(p.Recent, 1000), Cost: times(p.Cost, 1000), Pending: p.Pending, PendingLast: p.PendingLast,
+			Load: times(p.Load, 1e6), Recent: times(p.Recent, 1000), Cost: times(p.Cost, 1000), Pending: p.Pending, PendingFlood: p.PendingFlood,
 			Oldest: p.Oldest.Milliseconds(), Latency: p.Latency.Milliseconds(), Lease: p.Lease.Milliseconds(),
-			RuleLevel: other(p.RuleLevel, p.NextLevel), Earliest: int64(p.Override.Earliest), Latest: int64(p.Override.Latest), EndsIn: p.OverrideEndsIn.Milliseconds(),
+			RuleLevel: other(p.RuleLevel, p.NextLevel), Earliest: int64(p.Bounds.Earliest), Latest: int64(p.Bounds.Latest), EndsIn: p.OverrideEndsIn.Milliseconds(),
 		}
 		return err
 	case "reset":
@@ -139,11 +139,10 @@ func asJSON(value any) string {
 	return string(text)
 }
 
-// Other does what no store does: it sets a key, as another program may, or sends costs, as
+// withoutStore does what no store does: it sets a key, as another program may, or sends costs, as
 // another process of the fleet does.
-func (r *Redis) Other(c Case, s Step) ([]Result, error) {
-	ctx := context.Background()
-	store, err := priority.NewRedisStore(r.Client, &priority.RedisOptions{Policy: c.Policy.Priority(), Lease: Milliseconds(c.LeaseOf(s))})
+func withoutStore(ctx context.Context, client *redis.Client, c Case, s Step) ([]Result, error) {
+	store, err := priority.NewRedisStore(client, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -152,19 +151,19 @@ func (r *Redis) Other(c Case, s Step) ([]Result, error) {
 	switch s.Do {
 	case "set":
 		key := map[string]string{"": keys.Count, "override": keys.Override}[s.Key]
-		return nil, r.Client.Set(ctx, key, *s.Value, Milliseconds(s.TTL)).Err()
+		return nil, client.Set(ctx, key, *s.Value, Milliseconds(s.TTL)).Err()
 	case "done":
-		args = append(args, s.Cost)
+		args = append(args, s.Cost, "")
 		for _, document := range s.Documents {
 			args = append(args, document)
 		}
-		reply, err := r.Client.Eval(ctx, lua.Done, []string{keys.Pending}, args...).Int64Slice()
+		reply, err := client.Eval(ctx, lua.Done, []string{keys.Pending}, args...).Int64Slice()
 		return ofEach(s, reply, 2, func(n []int64) Result { return Result{Latency: &n[0], Level: n[1]} }), err
 	default:
 		for i, document := range s.Documents {
 			args = append(args, document, s.Costs[i])
 		}
-		reply, err := r.Client.Eval(ctx, Script(lua.Submit, c.Policy.Priority(), Milliseconds(c.LeaseOf(s))), []string{keys.Pending, keys.Override}, args...).Int64Slice()
+		reply, err := client.Eval(ctx, Script(lua.Submit, c.Policy.Priority(), Milliseconds(c.leaseOf(s))), []string{keys.Pending, keys.Override}, args...).Int64Slice()
 		return ofEach(s, reply, 4, func(n []int64) Result {
 			result := Result{Level: n[0], Load: &n[1], Pending: &n[2]}
 			result.RuleLevel = other(priority.Level(n[3]), priority.Level(n[0]))

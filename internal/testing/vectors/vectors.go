@@ -1,6 +1,5 @@
-// Package vectors has the format of the files in vectors/, for this module's tests and for
-// the conformance of ports, and a Redis whose time stands still. vectors/README.md
-// describes the format.
+// Package vectors has the format of the files in vectors/, which vectors/README.md
+// describes, for this module's tests and for the conformance of ports.
 package vectors
 
 import (
@@ -62,23 +61,23 @@ type (
 
 	// State is a peek's.
 	State struct {
-		Rule        string `json:"rule"`
-		Level       int64  `json:"level"`
-		NextLevel   int64  `json:"next_level"`
-		Count       int64  `json:"count"`
-		ResetIn     int64  `json:"reset_in_ms"`
-		Load        int64  `json:"load"`   // in millionths
-		Recent      int64  `json:"recent"` // in thousandths, as is the next
-		Cost        int64  `json:"cost"`
-		Pending     int64  `json:"pending"`
-		PendingLast int64  `json:"pending_last"`
-		Oldest      int64  `json:"oldest_ms"`
-		Latency     int64  `json:"latency_ms"`
-		Lease       int64  `json:"lease_ms"`
-		RuleLevel   int64  `json:"rule_level,omitempty"` // where it is not NextLevel
-		Earliest    int64  `json:"earliest,omitempty"`   // this and the next ones where there is an override
-		Latest      int64  `json:"latest,omitempty"`
-		EndsIn      int64  `json:"override_ends_in_ms,omitempty"`
+		Rule         string `json:"rule"`
+		Level        int64  `json:"level"`
+		NextLevel    int64  `json:"next_level"`
+		Count        int64  `json:"count"`
+		ResetIn      int64  `json:"reset_in_ms"`
+		Load         int64  `json:"load"`   // in millionths
+		Recent       int64  `json:"recent"` // in thousandths, as is the next
+		Cost         int64  `json:"cost"`
+		Pending      int64  `json:"pending"`
+		PendingFlood int64  `json:"pending_flood"`
+		Oldest       int64  `json:"oldest_ms"`
+		Latency      int64  `json:"latency_ms"`
+		Lease        int64  `json:"lease_ms"`
+		RuleLevel    int64  `json:"rule_level,omitempty"` // where it is not NextLevel
+		Earliest     int64  `json:"earliest,omitempty"`   // this and the next ones where there is an override
+		Latest       int64  `json:"latest,omitempty"`
+		EndsIn       int64  `json:"override_ends_in_ms,omitempty"`
 	}
 
 	// Keys are a customer's.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,101 +19,49 @@ import (
 	"github.com/docpriority/priority/prioritytest"
 )
 
-// Faults makes a client's commands fail as their connection or Redis would. The
-// operators' keys count as the customer "control".
+// Faults makes a client's commands fail as their connection or Redis would, by one fault
+// at a time. The operators' keys count as the customer "control".
 type Faults struct {
 	mu     sync.Mutex
-	faults []*prioritytest.Fault
-	healed chan struct{}
+	fault  *prioritytest.Fault // nil: nothing fails
+	healed chan struct{}       // closed by Heal
 }
 
+// Fail makes commands fail from now on. What failed before is healed first.
 func (f *Faults) Fail(fault prioritytest.Fault) {
+	f.Heal()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.faults = append(f.faults, &fault)
-	if f.healed == nil {
-		f.healed = make(chan struct{})
-	}
+	f.fault, f.healed = &fault, make(chan struct{})
 }
 
+// Heal ends the fault, also for the commands that it delays.
 func (f *Faults) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.healed != nil {
 		close(f.healed)
 	}
-	f.faults, f.healed = nil, nil
+	f.fault, f.healed = nil, nil
 }
 
-// take returns the first fault that one of the commands meets.
-func (f *Faults) take(cmds []redis.Cmder) (met *prioritytest.Fault, healed chan struct{}) {
-	if f == nil {
-		return nil, nil
-	}
+// meet returns the fault if some of the commands meet it, which counts as one call.
+func (f *Faults) meet(cmds []redis.Cmder) (fault *prioritytest.Fault, healed chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, fault := range f.faults {
-		if !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return concerns(fault, cmd) }) {
-			continue
-		}
-		if fault.Calls--; fault.Calls == 0 {
-			f.faults = slices.Delete(f.faults, i, i+1)
-		}
-		return fault, f.healed
+	fault = f.fault
+	if fault == nil || !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return concerns(fault, cmd) }) {
+		return nil, nil
 	}
-	return nil, nil
-}
-
-// KeyOf returns the first key of a command, empty for those that connect.
-func KeyOf(cmd redis.Cmder) string {
-	at := 1
-	if strings.HasPrefix(cmd.Name(), "eval") {
-		at = 3
+	if fault.Calls--; fault.Calls == 0 {
+		f.fault = nil
 	}
-	if len(cmd.Args()) <= at {
-		return ""
-	}
-	key, _ := cmd.Args()[at].(string)
-	if !strings.Contains(key, ":{") {
-		return ""
-	}
-	return key
-}
-
-// CustomerOf returns the customer of a key.
-func CustomerOf(key string) string {
-	_, customer, _ := strings.Cut(key, "{")
-	customer, _, _ = strings.Cut(customer, "}")
-	return strings.NewReplacer("%7D", "}", "%25", "%").Replace(customer)
-}
-
-// runs reports whether a command runs a script.
-func runs(cmd redis.Cmder, text string) bool {
-	if !strings.HasPrefix(cmd.Name(), "eval") {
-		return false
-	}
-	script := fmt.Sprint(cmd.Args()[1])
-	return script == text || script == redis.NewScript(text).Hash()
-}
-
-// concerns reports whether a command is of the fault's customer. Of a fault's Operations,
-// only Done is known here.
-func concerns(fault *prioritytest.Fault, cmd redis.Cmder) bool {
-	key := KeyOf(cmd)
-	switch {
-	case key == "": // go-redis greets the server
-		return false
-	case fault.Class == priority.ErrCorrupt && runs(cmd, lua.Reset):
-		return false
-	case len(fault.Operations) > 0 && !runs(cmd, lua.Done):
-		return false
-	}
-	return fault.Customer == "" || CustomerOf(key) == fault.Customer
+	return fault, f.healed
 }
 
 // process sends commands, with the fault that they meet.
 func (f *Faults) process(ctx context.Context, cmds []redis.Cmder, send func(context.Context, []redis.Cmder) error) error {
-	fault, healed := f.take(cmds)
+	fault, healed := f.meet(cmds)
 	if fault == nil {
 		return send(ctx, cmds)
 	}
@@ -138,15 +85,16 @@ func (f *Faults) process(ctx context.Context, cmds []redis.Cmder, send func(cont
 	case priority.ErrCorrupt:
 		failure = corruptReply{}
 	}
-	over := make(chan struct{}) // Go 1.26 crashes in a select on a timer that is over, in a bubble, with -race
-	defer time.AfterFunc(fault.Delay, func() { close(over) }).Stop()
+	delay, end := context.WithTimeout(ctx, fault.Delay)
+	defer end()
 	select {
-	case <-over:
+	case <-delay.Done():
 	case <-healed:
-	case <-ctx.Done():
-		failure = ctx.Err()
 	}
-	if fault.Slow && ctx.Err() == nil {
+	switch {
+	case ctx.Err() != nil:
+		failure = ctx.Err()
+	case fault.Slow:
 		return send(ctx, met)
 	}
 	for _, cmd := range met {
@@ -155,6 +103,52 @@ func (f *Faults) process(ctx context.Context, cmds []redis.Cmder, send func(cont
 		}
 	}
 	return failure
+}
+
+// concerns reports whether a command is of the fault's customer. Of a fault's Operations,
+// only Done is known here.
+func concerns(fault *prioritytest.Fault, cmd redis.Cmder) bool {
+	key := KeyOf(cmd)
+	switch {
+	case key == "": // go-redis greets the server
+		return false
+	case fault.Class == priority.ErrCorrupt && runs(cmd, lua.Reset):
+		return false
+	case len(fault.Operations) > 0 && !runs(cmd, lua.Done):
+		return false
+	}
+	return fault.Customer == "" || customerOf(key) == fault.Customer
+}
+
+// KeyOf returns the first key of a command, empty for those that connect.
+func KeyOf(cmd redis.Cmder) string {
+	at := 1
+	if strings.HasPrefix(cmd.Name(), "eval") {
+		at = 3
+	}
+	if len(cmd.Args()) <= at {
+		return ""
+	}
+	key, _ := cmd.Args()[at].(string)
+	if !strings.Contains(key, ":{") {
+		return ""
+	}
+	return key
+}
+
+func customerOf(key string) string {
+	_, customer, _ := strings.Cut(key, "{")
+	customer, _, _ = strings.Cut(customer, "}")
+	return strings.NewReplacer("%7D", "}", "%25", "%").Replace(customer)
+}
+
+// runs reports whether a command runs a script.
+func runs(cmd redis.Cmder, text string) bool {
+	if !strings.HasPrefix(cmd.Name(), "eval") {
+		return false
+	}
+	script := fmt.Sprint(cmd.Args()[1])
+	return script == text || script == redis.NewScript(text).Hash()
 }
 
 // write does with commands what a connection does before it loses them.

@@ -1,12 +1,12 @@
-// Package virtualredis has a miniredis for tests in a bubble of testing/synctest, and
-// makes the commands that reach it fail on request.
+// Package virtualredis has a miniredis whose clock only moves when it is told to, or with
+// the time of a bubble of testing/synctest, and makes the commands that reach it fail.
 package virtualredis
 
 import (
 	"context"
 	"io"
 	"net"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a miniredis in a bubble of testing/synctest, whose clock is the bubble's.
+// Redis is a miniredis whose clock stands still until Pass moves it.
 type Redis struct {
 	Server *miniredis.Miniredis
 	Faults *Faults
@@ -22,33 +22,60 @@ type Redis struct {
 	// Sent is called with the commands of clients with faults. Default: it is not called.
 	Sent func(cmds []redis.Cmder)
 
-	t     testing.TB
-	began time.Time
-	ahead atomic.Int64
+	t    testing.TB
+	mu   sync.Mutex
+	now  time.Time
+	seen time.Time // in the bubble, when the clock was last moved
 }
 
-// Start starts a server that ends with the test. It is called within the bubble.
+// Start starts a server that ends with the test. In a bubble it has to be started within.
 func Start(t testing.TB) *Redis {
-	r := &Redis{Server: miniredis.NewMiniRedis(), Faults: new(Faults), t: t, began: time.Now()}
-	r.Tick()
+	r := &Redis{Server: miniredis.NewMiniRedis(), Faults: new(Faults), t: t, seen: time.Now()}
+	r.now = r.seen.Truncate(time.Millisecond).Add(900 * time.Microsecond)
+	r.Server.SetTime(r.now)
 	r.Server.ClockTTL(true)
 	t.Cleanup(r.Server.Close)
 	return r
 }
 
-// Tick moves the server's clock. When exactly its TTL has passed, Redis still has a
-// key, and miniredis does not. So this clock loses a nanosecond a second, which never
-// shows in whole milliseconds, as it starts within one.
-func (r *Redis) Tick() {
-	passed := time.Since(r.began)
-	r.Server.SetTime(r.began.Add(time.Duration(r.ahead.Load()) + 900*time.Microsecond + passed - passed/time.Second))
+// Pass moves the clock. When exactly its TTL has passed, Redis still has a key, and
+// miniredis does not. So this clock loses a nanosecond each time, which never shows in
+// whole milliseconds, as it starts late within one.
+func (r *Redis) Pass(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pass(d)
 }
 
-// SetAhead sets how far the server's clock is ahead of the process's: at first not at
-// all.
-func (r *Redis) SetAhead(d time.Duration) { r.ahead.Store(int64(d)) }
+func (r *Redis) pass(d time.Duration) {
+	if d != 0 {
+		r.now = r.now.Add(d - time.Nanosecond)
+		r.Server.SetTime(r.now)
+	}
+}
 
-// Client returns a client whose commands meet faults, unless they are nil.
+// follow moves the clock by the time that has passed in the bubble.
+func (r *Redis) follow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	passed := time.Since(r.seen)
+	r.seen = r.seen.Add(passed)
+	r.pass(passed)
+}
+
+// Listen has the server listen for programs, and returns a client of it. A bubble cannot
+// wait for a network.
+func (r *Redis) Listen() *redis.Client {
+	if err := r.Server.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: r.Server.Addr()})
+	r.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Client returns a client for a bubble, with whose time the clock moves. Its commands meet
+// faults, unless they are nil.
 func (r *Redis) Client(faults *Faults) *redis.Client {
 	client := redis.NewClient(&redis.Options{
 		Dialer:   func(context.Context, string, string) (net.Conn, error) { return buffered(r.Server.Dial()) },
@@ -111,11 +138,15 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 }
 
 func (h hook) process(ctx context.Context, cmds []redis.Cmder, next func(context.Context, []redis.Cmder) error) error {
-	if h.faults != nil && h.redis.Sent != nil {
+	send := func(ctx context.Context, cmds []redis.Cmder) error {
+		h.redis.follow()
+		return next(ctx, cmds)
+	}
+	if h.faults == nil {
+		return send(ctx, cmds)
+	}
+	if h.redis.Sent != nil {
 		h.redis.Sent(cmds)
 	}
-	return h.faults.process(ctx, cmds, func(ctx context.Context, cmds []redis.Cmder) error {
-		h.redis.Tick()
-		return next(ctx, cmds)
-	})
+	return h.faults.process(ctx, cmds, send)
 }

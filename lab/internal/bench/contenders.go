@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/lua"
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"github.com/ulule/limiter/v3"
 	limiterredis "github.com/ulule/limiter/v3/drivers/store/redis"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/lua"
 )
 
 // contender is a way to decide something about a customer in Redis: a row of the

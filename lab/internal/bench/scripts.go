@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/testing/named"
 )
 
 // scripts measures the scripts of the calls that count what is pending.
@@ -52,7 +54,7 @@ func measureScripts(ctx context.Context, b *bench) (*report, error) {
 	if err := decideAll(ctx, b.callers, names, p.submit(invoiceOf)); err != nil {
 		return nil, err
 	}
-	if _, err := p.store.SubmitN(ctx, "acme", p.ids, nil); err != nil {
+	if _, err := p.store.SubmitN(ctx, "acme", named.Documents(p.ids...)); err != nil {
 		return nil, err
 	}
 	one, many := b.picked(names), b.picked(p.ids)
@@ -81,7 +83,7 @@ func measureScripts(ctx context.Context, b *bench) (*report, error) {
 
 // submitFifty submits fifty documents of each customer at once.
 func (p *scripts) submitFifty(ctx context.Context, customer string) error {
-	_, err := p.store.SubmitN(ctx, "many "+customer, p.ids[:fifty], nil) // others stay with one document
+	_, err := p.store.SubmitN(ctx, "many "+customer, named.Documents(p.ids[:fifty]...)) // others stay with one document
 	return err
 }
 
@@ -119,7 +121,7 @@ func ofAcme(name string) (customer, document string) { return "acme", name }
 func (p *scripts) submit(about about) decide {
 	return func(ctx context.Context, name string) error {
 		customer, document := about(name)
-		_, err := p.store.Submit(ctx, customer, document, 0)
+		_, err := p.store.Submit(ctx, customer, priority.Document{ID: document})
 		return err
 	}
 }
@@ -127,7 +129,7 @@ func (p *scripts) submit(about about) decide {
 func (p *scripts) submitAndDone(about about) decide {
 	return func(ctx context.Context, name string) error {
 		customer, document := about(name)
-		if _, err := p.store.Submit(ctx, customer, "another "+document, 0); err != nil {
+		if _, err := p.store.Submit(ctx, customer, priority.Document{ID: "another " + document}); err != nil {
 			return err
 		}
 		_, err := p.store.Done(ctx, customer, "another "+document, 0)

@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/lab/internal/simulation"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/prioritytest"
@@ -189,7 +190,7 @@ func latest(all, atOnce int) (path plotter.XYs, levels []priority.Level, err err
 		for i := range ids {
 			ids[i] = fmt.Sprint(from + i)
 		}
-		decisions, err := store.SubmitN(context.Background(), "acme", ids, nil)
+		decisions, err := store.SubmitN(context.Background(), "acme", named.Documents(ids...))
 		if err == nil {
 			_, err = store.DoneN(context.Background(), "acme", ids, 0)
 		}
@@ -254,7 +255,7 @@ func Levels() ([]byte, error) {
 	var documents []document
 	store := new(memory.Store)
 	for i, customer := range strings.Fields("archive archive archive archive archive archive archive bakery archive archive clinic bakery") {
-		decision, err := store.Submit(context.Background(), customer, fmt.Sprint(i), 0)
+		decision, err := store.Submit(context.Background(), customer, priority.Document{ID: fmt.Sprint(i)})
 		if err != nil {
 			return nil, err
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/gocode"
 	"github.com/docpriority/priority/lab/internal/markdown"
 	"github.com/docpriority/priority/lab/internal/simulation"
 )
@@ -128,13 +127,13 @@ func (t Tuning) reason() string {
 // lines returns the Go lines to paste.
 func (t Tuning) lines() string {
 	take := t.Advice.Take
-	options, policy := "nil", gocode.Policy(take.Policy)
-	if policy != gocode.Policy(priority.DefaultPolicy()) {
-		options = "&priority.RedisOptions{\n\tPolicy: " + strings.ReplaceAll(policy, "\n", "\n\t") + ",\n}"
+	options := "nil"
+	if !take.Policy.Equal(priority.DefaultPolicy()) {
+		options = "&priority.RedisOptions{\n\tPolicy: " + strings.ReplaceAll(take.Policy.GoString(), "\n", "\n\t") + ",\n}"
 	}
 	lines := "store, err := priority.NewRedisStore(client, " + options + ")\n"
 	if take.Counting == simulation.Submit {
-		return lines + "decision, err := store.Submit(ctx, customer, document, cost) // when it arrives; cost: 0 if you do not know\n" +
+		return lines + "decision, err := store.Submit(ctx, customer, priority.Document{ID: document, Cost: cost}) // when it arrives; cost: 0 if you do not know\n" +
 			"_, err = store.Done(ctx, customer, document, took)           // when it is processed\n"
 	}
 	return lines + "decision, err := store.Next(ctx, customer) // when a document arrives\n"

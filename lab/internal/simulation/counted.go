@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -67,7 +66,7 @@ func (c counting) policy(p priority.Policy) priority.Policy {
 // store is what is called of a priority.Store.
 type store interface {
 	Next(ctx context.Context, customer string) (priority.Decision, error)
-	Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error)
+	Submit(ctx context.Context, customer string, document priority.Document) (priority.Decision, error)
 	Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error)
 }
 
@@ -89,7 +88,7 @@ func newCounted(counting counting, w *Workload, o Options, seed uint64) (*counte
 	}
 	options := memory.Options{Policy: o.Policy, Now: c.clock.Now}
 	if counting.tiers {
-		options.Tiers, options.TierOf = tiersOf(w, o.Policy)
+		options.PolicyOf = policyOf(w, o.Policy)
 	}
 	var err error
 	switch {
@@ -110,7 +109,7 @@ func (c *counted) Submit(document int, now time.Duration) (priority.Level, error
 	var decision priority.Decision
 	var err error
 	if c.counting.byLoad {
-		decision, err = c.store.Submit(context.Background(), c.customerOf(document), strconv.Itoa(document), c.costOf(document))
+		decision, err = c.store.Submit(context.Background(), c.customerOf(document), priority.Document{ID: strconv.Itoa(document), Cost: c.costOf(document)})
 	} else {
 		decision, err = c.store.Next(context.Background(), c.customerOf(document))
 	}
@@ -136,17 +135,23 @@ func (c *counted) Done(document int, now time.Duration) error {
 	return err
 }
 
-// tiersOf returns a tier for each weight.
-func tiersOf(w *Workload, policy priority.Policy) (tiers map[string]priority.Policy, tierOf func(customer string) string) {
-	tiers, of := make(map[string]priority.Policy), make(map[string]string)
+// policyOf returns the policies of customers by their weights: the loads of one with twice the
+// weight are twice as high.
+func policyOf(w *Workload, policy priority.Policy) func(customer string) priority.Policy {
+	policies := make(map[string]priority.Policy)
 	for customer, weight := range w.Weights {
-		name, tier := fmt.Sprint(weight), policy.WithDefaults()
-		for i := range tier.Loads {
-			tier.Loads[i] *= weight
+		weighted := policy.WithDefaults()
+		for i := range weighted.Loads {
+			weighted.Loads[i] *= weight
 		}
-		tiers[name], of[w.Customers[customer]] = tier, name
+		policies[w.Customers[customer]] = weighted
 	}
-	return tiers, func(customer string) string { return of[customer] }
+	return func(customer string) priority.Policy {
+		if weighted, ok := policies[customer]; ok {
+			return weighted
+		}
+		return policy
+	}
 }
 
 // advance lets virtual time pass.

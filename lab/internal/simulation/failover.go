@@ -30,9 +30,9 @@ func (f *failover) Next(ctx context.Context, customer string) (priority.Decision
 	return onBoth(f, func(store *memory.Store) (priority.Decision, error) { return store.Next(ctx, customer) })
 }
 
-func (f *failover) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
+func (f *failover) Submit(ctx context.Context, customer string, document priority.Document) (priority.Decision, error) {
 	return onBoth(f, func(store *memory.Store) (priority.Decision, error) {
-		return store.Submit(ctx, customer, document, cost)
+		return store.Submit(ctx, customer, document)
 	})
 }
 

@@ -40,7 +40,7 @@ func newOutage(w *Workload, options memory.Options, clock *clock) (*outage, erro
 	if err != nil {
 		return nil, err
 	}
-	o := &outage{span: w.Outage, clock: clock, redis: &unreachable{Store: primary}, owed: make(map[string]bool)}
+	o := &outage{span: w.Outage, clock: clock, redis: &unreachable{Store: primary, clock: clock}, owed: make(map[string]bool)}
 	o.Store, err = fallback.New(o.redis, &fallback.Options{
 		MaxFailures: 1,
 		RetryAfter:  retryAfter,
@@ -98,7 +98,8 @@ func (o *outage) Close() error {
 // calls that are made here. It is safe for concurrent use.
 type unreachable struct {
 	*memory.Store
-	away atomic.Bool
+	clock *clock
+	away  atomic.Bool
 
 	mu       sync.Mutex
 	holds    bool
@@ -117,6 +118,9 @@ var errAway = fmt.Errorf("%w: Redis cannot be reached", priority.ErrNotCounted)
 // Lease is how long the fallback remembers Dones, which it does in real time.
 func (*unreachable) Lease() time.Duration { return priority.DefaultLease }
 
+// Now is the fallback's clock, too.
+func (u *unreachable) Now() time.Time { return u.clock.Now() }
+
 func (u *unreachable) Next(ctx context.Context, customer string) (priority.Decision, error) {
 	if u.away.Load() {
 		return priority.Decision{}, errAway
@@ -124,11 +128,11 @@ func (u *unreachable) Next(ctx context.Context, customer string) (priority.Decis
 	return u.Store.Next(ctx, customer)
 }
 
-func (u *unreachable) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
+func (u *unreachable) Submit(ctx context.Context, customer string, document priority.Document) (priority.Decision, error) {
 	if u.away.Load() {
 		return priority.Decision{}, errAway
 	}
-	return u.Store.Submit(ctx, customer, document, cost)
+	return u.Store.Submit(ctx, customer, document)
 }
 
 func (u *unreachable) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
@@ -138,15 +142,19 @@ func (u *unreachable) Done(ctx context.Context, customer, document string, took 
 	return u.Store.Done(ctx, customer, document, took)
 }
 
-// DoneN is how the fallback sends what it owes.
-func (u *unreachable) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
+// DoneLate is how the fallback sends what it owes. No document is submitted twice.
+func (u *unreachable) DoneLate(ctx context.Context, customer string, late []priority.Late, took time.Duration) ([]priority.Ended, error) {
+	documents := make([]string, len(late))
+	for i, document := range late {
+		documents[i] = document.ID
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
 	case u.away.Load():
 		return nil, errAway
 	case u.holds:
-		u.payments = append(u.payments, payment{customer, slices.Clone(documents), took}) // the fallback reads them later
+		u.payments = append(u.payments, payment{customer, documents, took})
 		return make([]priority.Ended, len(documents)), nil
 	}
 	return u.Store.DoneN(ctx, customer, documents, took)

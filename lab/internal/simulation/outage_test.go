@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/bubble"
 	"github.com/docpriority/priority/memory"
 )
@@ -46,7 +47,7 @@ func TestOutage_LosesNoDones(t *testing.T) {
 		var pending []int64 // at the last Submit of each time
 		submit := func(first, documents int) {
 			for i := range documents {
-				decision, err := o.Submit(context.Background(), "a", strconv.Itoa(first+i), 0)
+				decision, err := o.Submit(context.Background(), "a", priority.Document{ID: strconv.Itoa(first + i)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -90,7 +91,7 @@ func TestFailover_LosesLastWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	submit := func(document string) int64 {
-		decision, err := f.Submit(t.Context(), "a", document, 0)
+		decision, err := f.Submit(t.Context(), "a", priority.Document{ID: document})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,8 +5,9 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/docpriority/priority"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/docpriority/priority"
 )
 
 // Tuning finds out whether Next or Submit serves a workload's customers better, and

@@ -25,6 +25,7 @@ class Base(Generic[Client]):
 
     _nodes: Nodes
     _closed = False
+    _fallback: Optional[Fallback] = None
 
     def __init__(
         self,
@@ -53,10 +54,9 @@ class Base(Generic[Client]):
             raise ValueError("a name without join would never be used")
         self._timeout = _seconds(timeout)
         self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
-        self._fallback = Fallback(self._calls.memory) if fallback else None
+        if fallback:
+            self._fallback = Fallback(self._calls.memory)
         self._connect(client, join, name)
-
-    __init__.__qualname__ = "Store"  # which the error without a client names
 
     def _connect(self, client: Client, join: bool, name: str) -> None:
         raise NotImplementedError
@@ -64,11 +64,11 @@ class Base(Generic[Client]):
     @property
     def last(self) -> int:
         """The last level that any customer can get."""
-        return self._calls.own.last
+        return self._calls.own_policies.last
 
     @property
     def degraded(self) -> bool:
-        """Whether the last call to Redis failed, so that the fallback answers. False without a fallback."""
+        """Whether the latest call to Redis failed, so that the fallback answers. False without a fallback."""
         return self._fallback is not None and self._fallback.degraded
 
     def keys(self, customer: Name) -> Keys:
@@ -77,8 +77,8 @@ class Base(Generic[Client]):
 
     def script(self, name: str, customer: Name) -> str:
         """Returns a script with the numbers of the customer's policy: ``next``, ``submit``, ``done``, ``peek`` or
-        ``reset``. The comment at its top explains its keys and arguments."""
-        return self._calls.script(name, self._calls.in_force.of(customer)).text
+        ``reset``. Its file in the folder ``lua`` of the repository explains its keys and arguments."""
+        return self._calls.script(name, self._calls.policies.policy_of(customer)).text
 
     def _steps(self, make: Callable[[], Call[T]], documents: int = 1) -> Steps[T]:
         """Makes a call about that many documents, by Redis or by the fallback."""

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from numbers import Real
-from typing import Any, Callable, Generic, Optional, TypeVar
+from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from ._cost import Costs
-from ._decision import Decision, Ended, Override, Rule, State
-from ._keys import Keys, Name, bytes_of, keys_of, prefix_bytes
+from ._decision import Bounds, Decision, Ended, Rule, State
+from ._keys import Document, Keys, Name, bytes_of, keys_of, prefix_bytes
 from ._memory import Memory
 from ._policy import Policies, Policy, TierOf, Tiers, lease_milliseconds
 from ._report import Window
 from ._scripts import Script, plain_script, script_of
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 _MOST_COUNTED, _MOST_SUBMITTED, _MOST_DONE = 1_000_000, 100, 1000  # what the scripts take
 _LONGEST = timedelta.max // timedelta(milliseconds=1)
@@ -31,7 +32,7 @@ class Lost(enum.Enum):
 
     MUST_NOT_BE_REPEATED = enum.auto()
     MAY_BE_REPEATED = enum.auto()  # running it twice does no harm
-    CHANGES_NOTHING = enum.auto()  # not counted in any case
+    CHANGES_NOTHING = enum.auto()  # so nothing is counted in any case
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ class Call(Generic[T]):
     keys: Sequence[bytes]
     arguments: Sequence[bytes]
     lost: Lost
-    least: int  # in the reply
+    least: int  # how many items the reply has at least
     read: Callable[[list[Any], bool], T]  # a reply, and whether it comes from memory instead of Redis
     documents: int = 0
     answer: Callable[[Memory], list[int]] = lambda memory: []
-    takes: tuple[type, ...] = (int,)  # what may be in the reply
-    counts_for: bytes = b""  # the customer, if it counts documents
+    takes: tuple[type, ...] = (int,)  # the types of the items
+    counts_for: bytes = b""  # the customer, if the call counts documents
 
     def by_memory(self, memory: Memory) -> T:
         return self.read(self.answer(memory), memory.degraded)
@@ -59,15 +60,16 @@ class Calls:
 
     def __init__(self, prefix: str, policy: Policy, tiers: Tiers, tier_of: TierOf, lease: timedelta, overrides: bool) -> None:
         self._prefix = prefix_bytes(prefix)
-        self.own = Policies(policy, tiers, tier_of)
+        self.own_policies = Policies(policy, tiers, tier_of)
+        self.policies = self.own_policies  # a member assigns others; calls in progress keep these
         self.lease = lease_milliseconds(lease)
-        self.in_force = self.own  # an earlier call ends with the policies it began with
         self.reads_overrides = overrides
-        self.window: Optional[Window] = None  # of a member's report
-        self._costs, self._times = Costs(), Costs()  # of submit, of done
+        self.window: Optional[Window] = None  # what a member reports
+        self._costs, self._times = Costs(), Costs()  # that submit and done are told
 
     def memory(self) -> Memory:
-        return Memory(self.own.last, self.lease)
+        """Returns an empty memory, which answers instead of Redis."""
+        return Memory(self.own_policies.last, self.lease, degraded=True)
 
     def keys(self, customer: Name) -> Keys:
         return keys_of(self._prefix, bytes_of("customer", customer))
@@ -77,7 +79,7 @@ class Calls:
         return self._prefix + f":{{{tag}}}:{end}".encode()
 
     def script(self, name: str, policy: Policy) -> Script:
-        return script_of(name, policy, self.own.last, self.lease)
+        return script_of(name, policy, self.own_policies.last, self.lease)
 
     def next_n(self, customer: Name, n: int, operation: str = "next_n") -> Call[list[Decision]]:
         name, keys = bytes_of("customer", customer), self.keys(customer)
@@ -85,41 +87,39 @@ class Calls:
             raise TypeError(f"the number of documents is an int, not {type(n).__name__}")
         if not 1 <= n <= _MOST_COUNTED:
             raise ValueError(f"the number of documents {n} is not 1 to {_MOST_COUNTED}")
-        policy = self.in_force.of(customer)
+        policy = self.policies.policy_of(customer)
 
         def read(reply: list[int], degraded: bool) -> list[Decision]:
-            override = Override(*reply[4:6]) if len(reply) > 6 else None
+            bounds = Bounds(*reply[4:6]) if len(reply) > 6 else None
             reset_in = _time_of(reply[2]) if len(reply) > 2 else policy.reset_interval
             counts = range(reply[1] + n - 1, reply[1] - 1, -1)
             levels = [policy.level(count) for count in counts]
-            levels[-1] = reply[3] if override else reply[0]
+            levels[-1] = reply[3] if bounds else reply[0]
             return self._decided("count", name, [
-                Decision(override.level(level) if override else level, level, count, reset_in, degraded=degraded) for level, count in zip(levels, counts)
+                Decision(bounds.level(level) if bounds else level, level, count, reset_in, degraded=degraded) for level, count in zip(levels, counts)
             ])  # fmt: skip
 
         return Call(
-            operation, self.script("next", policy), [keys.count, *self._read(keys)], [b"%d" % n] if n > 1 else (), Lost.MUST_NOT_BE_REPEATED, 2, read, n,
+            operation, self.script("next", policy), [keys.count, *self._override(keys)], [b"%d" % n] if n > 1 else (), Lost.MUST_NOT_BE_REPEATED, 2, read, n,
             lambda memory: memory.next(name, policy, n), counts_for=name,
         )  # fmt: skip
 
-    def submit_n(self, customer: Name, documents: Iterable[Name], costs: Optional[Iterable[float]], operation: str = "submit_n") -> Call[list[Decision]]:
+    def submit_n(self, customer: Name, documents: Iterable[Union[Document, Name]], operation: str = "submit_n") -> Call[list[Decision]]:
         name, keys = bytes_of("customer", customer), self.keys(customer)
-        ids = [bytes_of("document", document) for document in _listed(documents, _MOST_SUBMITTED)]
-        given = [0.0] * len(ids) if costs is None else [_checked_cost(cost) for cost in islice(costs, _MOST_SUBMITTED + 1)]
-        if len(given) != len(ids):
-            raise ValueError(f"there are {len(given)} costs for {len(ids)} documents")
-        relative = [self._costs.relative(cost) for cost in given]
-        policy = self.in_force.of(customer)
+        listed = [item if isinstance(item, Document) else Document(item) for item in _listed(documents, _MOST_SUBMITTED)]
+        ids = [bytes_of("document", document.id) for document in listed]
+        costs = [_checked_cost(document.cost) for document in listed]
+        relative = [self._costs.relative(cost) for cost in costs]
+        policy = self.policies.policy_of(customer)
 
         def read(reply: list[int], degraded: bool) -> list[Decision]:
-            self._costs.add(name, given)
+            self._costs.add(name, costs)
             return self._decided("load", name, [
-                Decision(level, rule_level, load=load / 1e6, pending=pending, degraded=degraded)
-                for level, load, pending, rule_level in zip(*(reply[i : 4 * len(ids) : 4] for i in range(4)))
+                Decision(reply[i], reply[i + 3], load=reply[i + 1] / 1e6, pending=reply[i + 2], degraded=degraded) for i in range(0, 4 * len(ids), 4)
             ])  # fmt: skip
 
         return Call(
-            operation, self.script("submit", policy), [keys.pending, *self._read(keys)],
+            operation, self.script("submit", policy), [keys.pending, *self._override(keys)],
             [part for id, cost in zip(ids, relative) for part in (id, b"%d" % cost)], Lost.MAY_BE_REPEATED, 4 * len(ids), read, len(ids),
             lambda memory: memory.submit(name, policy, ids, relative), counts_for=name,
         )  # fmt: skip
@@ -142,14 +142,14 @@ class Calls:
             return ended
 
         return Call(
-            operation, plain_script("done"), [self.keys(customer).pending], [b"%d" % relative, *ids], Lost.MAY_BE_REPEATED, 2 * len(ids), read,
+            operation, plain_script("done"), [self.keys(customer).pending], [b"%d" % relative, b"", *ids], Lost.MAY_BE_REPEATED, 2 * len(ids), read,
             len(ids), lambda memory: memory.done(name, ids, relative),
         )  # fmt: skip
 
     def peek(self, customer: Name) -> Call[State]:
-        name, policy, keys = bytes_of("customer", customer), self.in_force.of(customer), self.keys(customer)
+        name, policy, keys = bytes_of("customer", customer), self.policies.policy_of(customer), self.keys(customer)
         return Call(
-            "peek", self.script("peek", policy), [keys.count, keys.pending, *self._read(keys)], (), Lost.CHANGES_NOTHING, 17, _state,
+            "peek", self.script("peek", policy), [keys.count, keys.pending, *self._override(keys)], (), Lost.CHANGES_NOTHING, 17, _state,
             answer=lambda memory: memory.peek(name, policy),
         )  # fmt: skip
 
@@ -160,7 +160,7 @@ class Calls:
             answer=lambda memory: memory.reset(name),
         )  # fmt: skip
 
-    def _read(self, keys: Keys) -> list[bytes]:
+    def _override(self, keys: Keys) -> list[bytes]:
         return [keys.override] if self.reads_overrides else []
 
     def _decided(self, rule: str, customer: bytes, decisions: list[Decision]) -> list[Decision]:
@@ -169,7 +169,7 @@ class Calls:
         return decisions
 
 
-def _listed(documents: Iterable[Name], most: int) -> list[Name]:
+def _listed(documents: Iterable[Item], most: int) -> list[Item]:
     if isinstance(documents, (str, bytes)):
         raise TypeError("documents is a list of them, not one")
     listed = list(islice(documents, most + 1))
@@ -188,12 +188,12 @@ def _checked_cost(cost: float) -> float:
 
 def _state(reply: list[int], degraded: bool) -> State:
     rule = (Rule.UNKNOWN, Rule.BY_COUNT, Rule.BY_LOAD)[reply[0]]
-    level, next_level, count, reset_in, load, recent, cost, pending, pending_last, oldest, latency, lease, rule_level = reply[1:14]
+    level, next_level, count, reset_in, load, recent, cost, pending, pending_flood, oldest, latency, lease, rule_level = reply[1:14]
     earliest, latest, ends_in = reply[14:17]
     return State(
         rule, level, next_level, rule_level, count, _time_of(reset_in), load / 1e6, recent / 1000, cost / 1000,
-        pending, pending_last, _time_of(oldest), _time_of(latency), _time_of(lease),
-        Override(earliest, latest) if latest else None, _time_of(ends_in) if latest and ends_in >= 0 else None, degraded,
+        pending, pending_flood, _time_of(oldest), _time_of(latency), _time_of(lease),
+        Bounds(earliest, latest) if latest else None, _time_of(ends_in) if latest and ends_in >= 0 else None, degraded,
     )  # fmt: skip
 
 

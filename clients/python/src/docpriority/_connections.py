@@ -41,10 +41,10 @@ _DROPPED = (
 )  # fmt: skip
 
 _IS_OLD = redis.VERSION < (5, 3)
-_COMMAND = ("EVALSHA",) if _IS_OLD else ()  # get_connection requires it, or warns about it
+_COMMAND = ("EVALSHA",) if _IS_OLD else ()  # old versions of get_connection require it, and new ones warn about it
 
-# What redis-py raises; the last three if the connection or its event loop is closed meanwhile. Other exceptions, such
-# as a time limit raised in a signal handler, are not caught.
+# What redis-py raises; all but the first two if the connection or its event loop is closed meanwhile. Other
+# exceptions, such as a time limit raised in a signal handler, are not caught.
 _ERRORS = (RedisError, OSError, AttributeError, ValueError, RuntimeError)
 
 
@@ -61,7 +61,7 @@ class _Pools:
         pipelines = (Pipeline, AsyncPipeline, redis.cluster.ClusterPipeline)
         if isinstance(client, package.Redis) and not isinstance(client, pipelines):
             self._template = client.connection_pool
-            self._connection_class, self._settings = self._template.connection_class, self._kept(self._template.connection_kwargs)
+            self._connection_class, self._settings = self._template.connection_class, self._adapted(self._template.connection_kwargs)
         elif isinstance(client, cluster) and not isinstance(client, pipelines):
             self._of_cluster(client)
         else:
@@ -69,13 +69,18 @@ class _Pools:
 
     def _of_cluster(self, client: Any) -> None:
         nodes = [*client.nodes_manager.startup_nodes.values(), *client.get_nodes()]
-        of = nodes[-1] if self._package is redis.asyncio else client.get_redis_connection(nodes[-1]).connection_pool
-        self._connection_class, self._settings = of.connection_class, self._kept(of.connection_kwargs)
+        template = nodes[-1] if self._package is redis.asyncio else client.get_redis_connection(nodes[-1]).connection_pool
+        self._connection_class, self._settings = template.connection_class, self._adapted(template.connection_kwargs)
         # The cluster's own function may have a node answer as a replica, which does not name the master.
         self._settings.pop("redis_connect_func", None)
-        users = getattr(client, "user_on_connect_func", None)
-        if users is not None:
-            self._settings["redis_connect_func"] = lambda connection: (connection.on_connect(), users(connection))
+        callers_function: Any = getattr(client, "user_on_connect_func", None)
+        if callers_function is not None:
+
+            def connected(connection: Any) -> None:
+                connection.on_connect()
+                callers_function(connection)
+
+            self._settings["redis_connect_func"] = connected
 
         def hint(key: bytes) -> Address:
             try:
@@ -86,27 +91,27 @@ class _Pools:
 
         self.nodes = Nodes(hint, [(node.host, int(node.port)) for node in nodes])
 
-    def _kept(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        kept = {name: value for name, value in settings.items() if name not in _DROPPED and "maint" not in name and not name.startswith("orig_")}
+    def _adapted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        adapted = {name: value for name, value in settings.items() if name not in _DROPPED and "maint" not in name and not name.startswith("orig_")}
         retry = redis.asyncio.retry.Retry if self._package is redis.asyncio else redis.retry.Retry
-        kept.update(retry=retry(NoBackoff(), 0), socket_timeout=self.timeout)
-        if "path" not in kept:  # a Unix socket has no such setting in redis-py 4
-            kept["socket_connect_timeout"] = self.timeout
+        adapted.update(retry=retry(NoBackoff(), 0), socket_timeout=self.timeout)
+        if "path" not in adapted:  # a Unix socket has no such setting in redis-py 4
+            adapted["socket_connect_timeout"] = self.timeout
         if redis.VERSION >= (5,):  # with RESP 3, redis-py 8 does not check whether a connection was closed
-            kept["protocol"] = 2
-        return kept
+            adapted["protocol"] = 2
+        return adapted
 
     def pool(self, address: Address) -> Any:
         """Returns a new pool of connections to an address."""
-        of, settings = self._template, self._settings
-        if isinstance(of, self._package.sentinel.SentinelConnectionPool):
-            return type(of)(
-                of.service_name, of.sentinel_manager, connection_class=self._connection_class, is_master=of.is_master,
-                check_connection=of.check_connection, **settings,
+        template, settings = self._template, self._settings
+        if isinstance(template, self._package.sentinel.SentinelConnectionPool):
+            return type(template)(
+                template.service_name, template.sentinel_manager, connection_class=self._connection_class, is_master=template.is_master,
+                check_connection=template.check_connection, **settings,
             )  # fmt: skip
         if address is not None:
             settings = {**settings, "host": address[0], "port": address[1]}
-        most = min(_MOST_CONNECTIONS, getattr(of, "max_connections", _MOST_CONNECTIONS))
+        most = min(_MOST_CONNECTIONS, getattr(template, "max_connections", _MOST_CONNECTIONS))
         return self._package.BlockingConnectionPool(most, self.timeout, connection_class=self._connection_class, **settings)
 
 
@@ -117,7 +122,7 @@ def _unsent(error: BaseException) -> Unsent:
     return Unsent(text if why in text else f"{text} {why}", error)
 
 
-def _keeps(step: Try, failure: Failure) -> bool:
+def _is_usable(step: Try, failure: Failure) -> bool:
     """Reports whether a connection is usable after an error: it owes no reply, and a new one could not do better by
     finding another server or by being let in."""
     return len(step.commands) == 1 and isinstance(failure, Refused) and isinstance(failure.cause, ResponseError) and "READONLY " not in failure.text
@@ -146,36 +151,36 @@ class Threads(_Pools):
             connection = pool.get_connection(*_COMMAND)
         except _ERRORS as error:
             return _unsent(error)
-        keeps = False  # it may owe an answer, which must not be the next caller's
+        usable = False  # it may owe an answer, which must not be the next caller's
         try:
             if time.monotonic() >= step.deadline:
-                keeps = True  # it is as it was
+                usable = True  # nothing was sent on it
                 return Unsent("no connection in time")
             try:
                 for command in step.commands:
                     connection.send_command(*command)
-            except redis.ConnectionError as error:  # a part was not sent
+            except redis.ConnectionError as error:  # so a part of the commands was not sent
                 return _unsent(error)
             for _ in step.commands:
                 # The socket's timeout begins anew with each byte.
                 if not connection.can_read(timeout=max(step.deadline - time.monotonic(), 0.001)):
                     return Unanswered("no answer came in time")
                 reply = connection.read_response()
-            keeps = True
+            usable = True
             return reply
         except _ERRORS as error:
             failure = failure_of(error)
-            keeps = _keeps(step, failure)
+            usable = _is_usable(step, failure)
             return failure
         finally:
-            if not keeps:
+            if not usable:
                 with suppress(*_ERRORS):  # close may disconnect it meanwhile
                     connection.disconnect()
             pool.release(connection)
 
     def close(self) -> None:
         for pool in list(self._by_address.values()):
-            with suppress(*_ERRORS):  # a call in progress may too
+            with suppress(*_ERRORS):  # a call in progress may disconnect it too
                 pool.disconnect()
 
 
@@ -213,25 +218,25 @@ class Tasks(_Pools):
             connection = await pool.get_connection(*_COMMAND)
         except _ERRORS as error:
             return _unsent(error)
-        keeps = False  # it may owe an answer, which must not be the next caller's
+        usable = False  # it may owe an answer, which must not be the next caller's
         try:
             sent.append(True)  # a stream does not say how much was sent
             for command in step.commands:
                 await connection.send_command(*command)
             for _ in step.commands:
                 reply = await connection.read_response()
-            keeps = True
+            usable = True
             return reply
         except _ERRORS as error:
             failure = failure_of(error)
-            keeps = _keeps(step, failure)
+            usable = _is_usable(step, failure)
             return failure
         finally:
             try:
-                if not keeps:  # also where the call was cancelled
+                if not usable:  # also if the call was cancelled
                     with suppress(Exception):
                         await connection.disconnect()
-            finally:  # free its place even if the call is cancelled only now
+            finally:  # its place becomes free even if the call is cancelled only now
                 await pool.release(connection)
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ _GREATEST = 100_000  # thousandths
 
 class Costs:
     """The costs of the documents that this process has seen: their processing times, or the costs passed to
-    ``submit``. Each customer has the median of their last three documents, and a document is compared with the median
+    ``submit``. Each customer has the median of their latest three documents, and a document is compared with the median
     of the customers.
 
     Threads may use it together. There is no lock, which a child could inherit; where two add at once, one may be lost.
@@ -21,11 +21,11 @@ class Costs:
 
     def __init__(self) -> None:
         # Each customer's costs, in order of arrival; and the customers' medians, ascending.
-        self._known: tuple[dict[bytes, tuple[float, ...]], list[float]] = ({}, [])
+        self._history: tuple[dict[bytes, tuple[float, ...]], list[float]] = ({}, [])
 
     def relative(self, cost: float) -> int:
         """Returns a cost in thousandths of the median; 0: the cost or the median is not known."""
-        medians = self._known[1]
+        medians = self._history[1]
         if cost <= 0 or len(medians) < _ENOUGH:
             return 0
         return int(min(max(1000 * (cost / _middle(medians)) + 0.5, 1), _GREATEST))
@@ -35,16 +35,16 @@ class Costs:
         costs = [cost for cost in costs if cost > 0]
         if not costs:
             return
-        known = self._known
-        documents, medians = known[0].copy(), known[1].copy()
+        history = self._history
+        documents, medians = history[0].copy(), history[1].copy()
         before = documents.get(customer, ())
-        leaving = before or (documents.pop(next(iter(documents))) if len(documents) >= _MOST_CUSTOMERS else ())
-        if leaving:
-            del medians[bisect_left(medians, _middle(sorted(leaving)))]
+        replaced = before or (documents.pop(next(iter(documents))) if len(documents) >= _MOST_CUSTOMERS else ())
+        if replaced:
+            del medians[bisect_left(medians, _middle(sorted(replaced)))]
         latest = (*before, *costs)[-_MOST_DOCUMENTS:]
         documents[customer] = latest
         insort(medians, _middle(sorted(latest)))
-        self._known = documents, medians
+        self._history = documents, medians
 
 
 def _middle(ascending: Sequence[float]) -> float:

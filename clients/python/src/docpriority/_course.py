@@ -22,7 +22,7 @@ Address = Optional[Tuple[str, int]]
 
 
 class Try(NamedTuple):
-    """Commands to send to a server, on one connection; the reply to the last one is the result."""
+    """Commands to send to a server, on one connection; the reply to the final one is the result."""
 
     commands: Sequence[Sequence[Union[str, bytes]]]
     address: Address
@@ -79,13 +79,22 @@ _CODES = {
 _REDIRECT = re.compile(r"(MOVED|ASK) \d+ (.*):(\d+)")
 
 
+def code_of(error: Optional[BaseException]) -> str:
+    """Returns the first word of the error with which Redis replied, or "" if the exception is none."""
+    code = _CODES.get(type(error).__name__, "")
+    if code or not isinstance(error, ResponseError):
+        return code
+    word = str(error).partition(" ")[0]
+    return word if word.isupper() else "ERR"
+
+
 def failure_of(error: Exception) -> Failure:
     """Returns the meaning of an exception that redis-py raised after the command was sent."""
     if isinstance(error.__context__, ReadOnlyError):  # a connection through a Sentinel words it differently
         error = error.__context__
-    code, text = _CODES.get(type(error).__name__), str(error)
-    if code or isinstance(error, ResponseError) or text == "max number of clients reached":
-        return Refused(f"{code} {text}" if code else text, error)
+    text, stripped = str(error), _CODES.get(type(error).__name__)
+    if code_of(error) or text == "max number of clients reached":
+        return Refused(f"{stripped} {text}" if stripped else text, error)
     return Unanswered(f"no answer came: {text}", error)
 
 
@@ -96,28 +105,28 @@ class Nodes:
     another one names it, until it answers: its slots may have another master. Threads may use it together.
     """
 
-    def __init__(self, hint: Optional[Callable[[bytes], Address]] = None, known: Iterable[Tuple[str, int]] = ()) -> None:
+    def __init__(self, hint: Optional[Callable[[bytes], Address]] = None, addresses: Iterable[Tuple[str, int]] = ()) -> None:
         self._hint = hint
-        self._known = dict.fromkeys(known)
+        self._addresses = dict.fromkeys(addresses)
         self._learned: dict[int, Address] = {}
         self._failing: dict[Address, None] = {}
 
-    def of(self, key: bytes) -> Address:
+    def address_of(self, key: bytes) -> Address:
         if self._hint is None:
             return None
         address = self._learned.get(key_slot(key)) or self._hint(key)
         if address is not None and address not in self._failing:
             return address
-        known = list(self._known)
-        return random.choice([node for node in known if node not in self._failing] or known)
+        addresses = list(self._addresses)
+        return random.choice([node for node in addresses if node not in self._failing] or addresses)
 
-    def named(self, text: str, by: Address) -> Address:
-        """Returns the node that a redirect names, if it is one and this is a cluster."""
-        found = _REDIRECT.fullmatch(text)
-        if found is None or by is None:
+    def redirected(self, text: str, by: Address) -> Address:
+        """Returns the node that an error's text redirects to, if it does and this is a cluster."""
+        redirect = _REDIRECT.fullmatch(text)
+        if redirect is None or by is None:
             return None
-        address = (found[2] or by[0], int(found[3]))  # a node may not know its own name
-        self._known[address] = None
+        address = (redirect[2] or by[0], int(redirect[3]))  # a node may not know its own name
+        self._addresses[address] = None
         return address
 
     def answered(self, key: bytes, address: Address) -> None:
@@ -131,10 +140,14 @@ class Nodes:
 
 
 def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
-    """Makes a call. It retries only what certainly was not run, or may be run twice."""
+    """Makes a call. It retries only what certainly was not run, or may be run twice.
+
+    A redirect is followed and a script is loaded at once, a few times in a row. Any other retry comes after a pause, if
+    enough of the timeout is left. After a reply was lost the outcome stays unknown, whatever later tries are told.
+    """
     key, script = call.keys[0], call.script
     command: Sequence[Union[str, bytes]] = ("EVALSHA", script.sha1, str(len(call.keys)), *call.keys, *call.arguments)
-    deadline, address, asking = time.monotonic() + timeout, nodes.of(key), False
+    deadline, address, asking = time.monotonic() + timeout, nodes.address_of(key), False
     tries, at_once = 0, 0
     pause, may_have_run, before = 0.0, False, ""
     while True:
@@ -143,43 +156,47 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
             if not asking:
                 nodes.answered(key, address)
             return call.read(outcome, False)
-        pause, harmless = 0.0, call.lost is Lost.CHANGES_NOTHING
+        pause, lost = 0.0, call.lost
         if isinstance(outcome, Refused) and outcome.text.startswith("NOSCRIPT ") and at_once < _MOST_AT_ONCE:
             # By EVAL, Redis 7.4 and later would forget it again.
-            outcome, harmless = (yield Try([("SCRIPT", "LOAD", script.text)], address, 0, deadline)), True
+            outcome, lost = (yield Try([("SCRIPT", "LOAD", script.text)], address, 0, deadline)), Lost.CHANGES_NOTHING
             if not isinstance(outcome, Failure):
                 at_once += 1
                 continue
         failure = outcome if isinstance(outcome, Failure) else Unanswered("unexpected reply")
-        text, again = failure.text, False
-        kind: type[PriorityError] = NotCountedError
-        if isinstance(failure, Refused):
-            named = nodes.named(text, address)
-            if named is not None and at_once < _MOST_AT_ONCE:
+        kind, again = _meaning(failure, lost)
+        redirected = nodes.redirected(failure.text, address) if isinstance(failure, Refused) else None
+        if redirected is not None:
+            kind, again = NotCountedError, True
+            if at_once < _MOST_AT_ONCE:
                 at_once += 1
-                address, asking = named, text.startswith("ASK ")
+                address, asking = redirected, failure.text.startswith("ASK ")
                 continue
-            if text.startswith(tuple(_CORRUPT)):
-                kind = CorruptError
-            elif text.startswith(_FOR_A_MOMENT) or any(part in text for part in _FOR_A_MOMENT_WITHIN) or named is not None:
-                again = True
-            elif not harmless and not text.startswith(_FOR_GOOD) and not any(part in text for part in _FOR_GOOD_WITHIN):
-                kind = OutcomeUnknownError
-        elif isinstance(failure, Unanswered) and not harmless:
-            kind, may_have_run = OutcomeUnknownError, True
-            again = call.lost is Lost.MAY_BE_REPEATED
-        else:
-            again = True
         if again or isinstance(failure, Unanswered):
             nodes.failed(address)
-            address, asking = nodes.of(key), False
+            address, asking = nodes.address_of(key), False
+        may_have_run = may_have_run or kind is OutcomeUnknownError
         pause = min(_FIRST_PAUSE * 2 ** min(tries, 10), _LONGEST_PAUSE) * random.uniform(0.5, 1)
         if not again or time.monotonic() + pause >= deadline - timeout * _SHARE_OF_A_TRY:
-            why = f"{text}; before that: {before}" if before not in ("", text) else text
+            why = f"{failure.text}; before that: {before}" if before not in ("", failure.text) else failure.text
             if may_have_run:
                 kind = OutcomeUnknownError
             raise _error(call, kind, why) from failure.cause
-        tries, at_once, before = tries + 1, 0, text
+        tries, at_once, before = tries + 1, 0, failure.text
+
+
+def _meaning(failure: Failure, lost: Lost) -> tuple[type[PriorityError], bool]:
+    """Returns the class of the error that ends the call, and whether a later try may work."""
+    if isinstance(failure, Refused):
+        if failure.text.startswith(tuple(_CORRUPT)):
+            return CorruptError, False
+        if failure.text.startswith(_FOR_A_MOMENT) or any(part in failure.text for part in _FOR_A_MOMENT_WITHIN):
+            return NotCountedError, True
+        certain = lost is Lost.CHANGES_NOTHING or failure.text.startswith(_FOR_GOOD) or any(part in failure.text for part in _FOR_GOOD_WITHIN)
+        return NotCountedError if certain else OutcomeUnknownError, False
+    if isinstance(failure, Unanswered) and lost is not Lost.CHANGES_NOTHING:
+        return OutcomeUnknownError, lost is Lost.MAY_BE_REPEATED
+    return NotCountedError, True
 
 
 def _error(call: Call[Any], kind: type[PriorityError], why: str) -> PriorityError:

@@ -21,28 +21,25 @@ class Decision:
     """The level by the rule alone. It differs from ``level`` if an operator's override changed that."""
 
     count: int = 0
-    """The customer's count after the document: 0 after a reset, then -1, -2 and so on.
-    ``submit`` leaves it 0."""
+    """The customer's count after the document: 0 after a reset, then -1, -2 and so on. ``submit`` leaves it 0."""
 
     reset_in: timedelta = timedelta()
     """The time until the count is reset if no document arrives. ``submit`` leaves it 0."""
 
     load: float = 0.0
-    """Recent × pending × cost, this document included, at most a billion. ``next`` leaves
-    it 0."""
+    """Recent × pending × cost, this document included, at most a billion. ``next`` leaves it 0."""
 
     pending: int = 0
-    """Documents submitted, not done, and within their leases, this one included. ``next``
-    leaves it 0."""
+    """Documents submitted, not done, and within their leases, this one included. ``next`` leaves it 0."""
 
     degraded: bool = False
     """Redis could not answer: the level comes from what this process remembers."""
 
 
 @dataclass(frozen=True)
-class Override:
-    """What operators have set for a customer: bounds for the levels of its documents,
-    which are still counted. Immutable."""
+class Bounds:
+    """The bounds that an operators' override sets for the levels of a customer's documents, which are still counted.
+    Immutable."""
 
     earliest: int
     """No document has an earlier level than this one."""
@@ -51,7 +48,7 @@ class Override:
     """No document has a later level than this one. If both are equal, it is the level."""
 
     def level(self, level: int) -> int:
-        """Returns what the override makes of a level."""
+        """Returns the level within the bounds that is nearest to a level."""
         return min(max(level, self.earliest), self.latest)
 
 
@@ -70,46 +67,43 @@ class Rule(enum.Enum):
 
 @dataclass(frozen=True)
 class State:
-    """Everything known about a customer: it explains a document's level and predicts
-    the next one. Immutable."""
+    """Everything known about a customer: it explains a document's level and predicts the next one. Immutable."""
 
     rule: Rule
-    """The rule by which the customer is counted: by load if any submission is still
-    remembered, else by count if there is a count."""
+    """The rule by which the customer is counted: by load if any submission is still remembered, else by count if there
+    is a count."""
 
     level: int
-    """The level of the customer's last document. By load, it is the level of the newest
-    pending document, and 0 if none is pending."""
+    """The level of the customer's latest document. By load, it is the level of the latest pending document, and 0 if
+    none is pending."""
 
     next_level: int
-    """The level of a document that arrives now and costs as much as the customer's
-    other documents, with the operators' override applied, if any."""
+    """The level of a document that arrives now and costs as much as the customer's other documents, with the operators'
+    override applied, if any."""
 
     rule_level: int
     """``next_level`` by the rule alone."""
 
     count: int = 0
-    """The count after the last ``next``; 0 if there is no count."""
+    """The count after the latest ``next``; 0 if there is no count."""
 
     reset_in: timedelta = timedelta()
     """The time until the count is reset; 0 if there is no count."""
 
     load: float = 0.0
-    """The load of a document that arrives now. This field and those that follow are 0
-    unless the rule is by load."""
+    """The load of a document that arrives now. This field and those that follow are 0 unless the rule is by load."""
 
     recent: float = 0.0
     """The documents submitted recently, at most 512: each counts 1, then half as much after each day."""
 
     cost: float = 0.0
-    """The cost of the customer's documents, by the times passed to ``done``; 1 is the
-    median over the customers."""
+    """The cost of the customer's documents, by the times passed to ``done``; 1 is the median over the customers."""
 
     pending: int = 0
     """How many documents are pending."""
 
-    pending_last: int = 0
-    """How many of them were beyond the last load: they do not count in the load."""
+    pending_flood: int = 0
+    """How many of them are a flood's, beyond the last load: they do not count in the load."""
 
     oldest: timedelta = timedelta()
     """The age of the oldest pending document."""
@@ -120,8 +114,8 @@ class State:
     lease: timedelta = timedelta()
     """How long a document counts as pending without a ``done``."""
 
-    override: Optional[Override] = None
-    """What operators have set for the customer, if anything, and if the store reads overrides."""
+    bounds: Optional[Bounds] = None
+    """The bounds of the customer's override, if operators have set one, and if the store reads overrides."""
 
     override_ends_in: Optional[timedelta] = None
     """The time until the override ends; None if it has no end, or there is none."""

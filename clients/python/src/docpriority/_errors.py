@@ -14,11 +14,10 @@ class NotCountedError(PriorityError):
 class OutcomeUnknownError(PriorityError):
     """It may have been counted, or may be yet. Go on with a default level.
 
-    ``submit``, ``done`` and ``peek`` may be called again; ``next`` may not, because it
-    could count twice.
+    ``submit``, ``done`` and ``peek`` may be called again; ``next`` may not, because it could count twice.
     """
 
 
 class CorruptError(PriorityError):
-    """A key of the customer, which the message names, holds something else, and was left as it is.
-    ``reset`` removes what it holds."""
+    """A key of the customer, which the message names, holds something else, and was left as it is. ``reset`` removes
+    what it holds."""

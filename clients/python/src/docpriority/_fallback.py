@@ -1,4 +1,4 @@
-"""Answers while Redis cannot: the rules in this process's memory, behind a small circuit breaker."""
+"""Answers while Redis cannot: both rules in this process's memory, behind a small circuit breaker."""
 
 from __future__ import annotations
 
@@ -26,16 +26,26 @@ class Fallback:
 
     def __init__(self, new_memory: Callable[[], Memory]) -> None:
         self._new_memory = new_memory
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begins without failures, in this process."""
         self._lock = threading.RLock()
         self._failures = 0
         self._probe_at = self._log_at = 0.0
-        self._logged = False  # that Redis does not answer
+        self._logged = False  # whether the log says that Redis does not answer
         self._forget()
-        self._pid = os.getpid()
+        self._pid = os.getpid()  # at the end, because other threads go on once they see it
+
+    def _begin_in_child(self) -> None:
+        """Begins anew in a child after a fork: a thread of the parent may have held the locks, and here nobody would
+        release them."""
+        if self._pid != os.getpid():
+            self._begin()
 
     @property
     def degraded(self) -> bool:
-        """Reports whether the last call to Redis failed."""
+        """Reports whether the latest call to Redis failed."""
         return self._failures > 0
 
     def asks_redis(self) -> bool:
@@ -53,21 +63,17 @@ class Fallback:
         """Redis answered. Memory's counts are forgotten only when Redis counts again: a full Redis still accepts
         ``done``."""
         self._answered()
-        if call.counts_for and (self._was_away or len(self.memory) > 0):
+        if call.counts_for and (self._redis_was_away or len(self.memory) > 0):
             with self._lock:
-                if self._was_away:
+                if self._redis_was_away:
                     self._forget()
-                else:  # another node of a cluster may be away
+                else:  # other customers stay, because their node of a cluster may be away
                     self.memory.reset(call.counts_for)
 
     def reset(self, call: Call[Any]) -> None:
         """Forgets a customer."""
         self._begin_in_child()
         call.by_memory(self.memory)
-
-    def _begin_in_child(self) -> None:
-        if self._pid != os.getpid():  # a child must not wait for locks that its parent had
-            Fallback.__init__(self, self._new_memory)
 
     def _answered(self) -> None:
         if self._failures:
@@ -86,14 +92,12 @@ class Fallback:
             now = time.monotonic()
             self._probe_at = now + _PROBE_SECONDS
             if self._failures == _MOST_FAILURES:
-                self._was_away = True
+                self._redis_was_away = True
             if not self._logged and now >= self._log_at:
                 self._logged, self._log_at = True, now + _LOG_SECONDS
                 _log.warning("docpriority: Redis does not answer, so levels come from the memory of this process: %s", error)
         return True
 
     def _forget(self) -> None:
-        memory = self._new_memory()
-        memory.degraded = True  # before another thread sees it
-        self.memory = memory
-        self._was_away = False  # it answered all calls since
+        self.memory = self._new_memory()
+        self._redis_was_away = False

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from typing import Union
 
 Name = Union[str, bytes]
-"""A customer or a document: 1 to 512 bytes. A ``str`` is encoded as UTF-8."""
+"""A customer or the id of a document: 1 to 512 bytes. A ``str`` is encoded as UTF-8."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document for ``submit_n``. Immutable."""
+
+    id: Name
+    """Unique within its customer."""
+
+    cost: float = 0
+    """As in ``submit``; 0 means that it is not known."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +67,8 @@ def prefix_bytes(prefix: str) -> bytes:
 def keys_of(prefix: bytes, customer: bytes) -> Keys:
     """Returns the keys of a customer.
 
-    They contain the customer in braces, the hash tag by which a Redis Cluster places a
-    key. A closing brace is escaped, so that no two customers share a key.
+    They contain the customer in braces, the hash tag by which a Redis Cluster places a key. A closing brace is escaped,
+    so that no two customers share a key.
     """
     tagged = prefix + b":{" + customer.replace(b"%", b"%25").replace(b"}", b"%7D") + b"}:"
     return Keys(tagged + b"count", tagged + b"pending", tagged + b"override")

@@ -1,4 +1,4 @@
-"""A process's place in the fleet: it follows the operators' rules, and reports what it did."""
+"""A process's place in the fleet: it follows the operators' policies, and reports what it did."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import time
 import uuid
 import weakref
 from contextlib import suppress
+from functools import partial
 from typing import Any, Optional
 
 from ._calls import Call, Calls, Lost
@@ -19,12 +20,12 @@ from ._connections import Tasks, Threads
 from ._course import Nodes, Steps, course
 from ._errors import PriorityError
 from ._fallback import Fallback
+from ._following import Follower
 from ._report import Window, fitted, printable
-from ._rules import Follower
 from ._scripts import plain_script
 
 FOLLOW_SECONDS, REPORT_SECONDS = 0.5, 5.0
-_TIMEOUT = 1.0  # seconds, for a background call: rules may be long, and no caller waits
+_TIMEOUT = 1.0  # seconds, for a background call: policies may be long, and no caller waits
 _MOST_BYTES_OF_A_NAME = 100
 
 _log = logging.getLogger("docpriority")
@@ -34,7 +35,7 @@ class Member:
     """The background work of one process for a store. Its rounds are steps, like calls."""
 
     def __init__(self, calls: Calls, nodes: Nodes, follower: Follower, name: str, fallback: Optional[Fallback]) -> None:
-        from . import __version__
+        from . import __version__  # here, because the package imports this module
 
         host, pid = printable(socket.gethostname(), _MOST_BYTES_OF_A_NAME), os.getpid()
         self._id = uuid.uuid4().hex[:16]
@@ -45,9 +46,9 @@ class Member:
         self._calls, self._nodes, self._follower, self._fallback = calls, nodes, follower, fallback
         self.window = Window()
         self._report_at = time.monotonic()
-        self._rules = self._reported = follower.status
+        self._following = self._reported = follower.following
         self._cannot_report = False
-        self._replied = 0  # by report.lua, the last time; 0: never
+        self._replied = 0  # by report.lua, the latest time; 0: never
 
     def round(self) -> Steps[float]:
         """Does what is due now, and returns how many seconds to wait for the next round."""
@@ -56,9 +57,9 @@ class Member:
             yield from course(self._follower.call(), self._nodes, _TIMEOUT)
         except PriorityError as error:
             self._follower.failed(error)
-        self._log_rules()
-        if now >= self._report_at or self._rules != self._reported:
-            self._report_at, self._reported = now + _about(REPORT_SECONDS), self._rules
+        self._log_following()
+        if now >= self._report_at or self._following != self._reported:
+            self._report_at, self._reported = now + _about(REPORT_SECONDS), self._following
             try:
                 self._replied = yield from self._write(fitted(self._report()))
                 self._cannot_report = False
@@ -68,17 +69,17 @@ class Member:
                 self._cannot_report = True
         return _about(FOLLOW_SECONDS)
 
-    def last(self, timeout: float) -> Steps[None]:
+    def leave(self, timeout: float) -> Steps[None]:
         """Removes the report, permanently or until the next round."""
         self._report_at, self._replied = time.monotonic(), 0
-        with suppress(PriorityError):  # else it expires
+        with suppress(PriorityError):  # a report that stays expires
             yield from self._write(b"", timeout)
 
     def _report(self) -> dict[str, Any]:
         return {
-            **self._who, "levels": self._calls.own.last, "overrides": self._calls.reads_overrides,
+            **self._who, "levels": self._calls.own_policies.last, "overrides": self._calls.reads_overrides,
             "degraded": self._fallback is not None and self._fallback.degraded,
-            "rules": self._rules, **self.window.fields(),
+            "following": self._following, **self.window.fields(),
         }  # fmt: skip
 
     def _write(self, report: bytes, timeout: float = _TIMEOUT) -> Steps[int]:
@@ -88,14 +89,16 @@ class Member:
         call = Call("report", plain_script("report"), keys, arguments, Lost.MAY_BE_REPEATED, 1, lambda reply, degraded: int(reply[0]))
         return (yield from course(call, self._nodes, timeout))
 
-    def _log_rules(self) -> None:
-        before, self._rules = self._rules, self._follower.status
-        error = self._rules["error"]
-        rules = "the store's own policies" if self._rules["own"] else f"the operators' rules of version {self._rules['version']}"
-        if error and error != before["error"]:
-            _log.warning("docpriority: %s stay in force: %s", rules, error)
-        elif self._rules != before:
-            _log.info("docpriority: %s are in force", rules)
+    def _log_following(self) -> None:
+        before, self._following = self._following, self._follower.following
+        if self._following == before:
+            return
+        policies = "the store's own policies" if self._following["own"] else f"the operators' policies of version {self._following['version']}"
+        why = [self._following[field] for field in ("code", "detail") if field in self._following]
+        if why:
+            _log.warning("docpriority: %s still apply: %s", policies, ": ".join(why))
+        else:
+            _log.info("docpriority: %s apply", policies)
 
 
 def _about(seconds: float) -> float:
@@ -104,7 +107,7 @@ def _about(seconds: float) -> float:
 
 
 def _patience(timeout: float) -> float:
-    """Returns how long close waits for Redis, by the store's timeout: for the call in progress, and the last one."""
+    """Returns how long close waits for Redis, by the store's timeout: for the call in progress, and the report's removal."""
     return min(max(2 * timeout, 0.5), 3)
 
 
@@ -113,23 +116,23 @@ class MemberThread:
     which may be garbage-collected before it is closed."""
 
     def __init__(self, calls: Calls, threads: Threads, name: str, fallback: Optional[Fallback]) -> None:
-        self._parts = (calls, threads.nodes, Follower(calls), name, fallback)
-        self._threads = threads
+        self._calls, self._threads = calls, threads
+        self._new_member = partial(Member, calls, threads.nodes, Follower(calls), name, fallback)
         self._stopped = threading.Event()
-        self._by_process: dict[int, threading.Thread] = {}  # and no lock, which a child could inherit
+        self._by_process: dict[int, threading.Thread] = {}  # without a lock, because a child could inherit it held
 
     def begin(self) -> None:
         """Ensures that the thread runs in this process."""
         pid = os.getpid()
         if pid in self._by_process or self._stopped.is_set():
             return
-        member = Member(*self._parts)
+        member = self._new_member()
         new = threading.Thread(target=self._work, args=(member,), name="docpriority", daemon=True)
-        if self._by_process.setdefault(pid, new) is new:
-            self._parts[0].window = member.window
+        if self._by_process.setdefault(pid, new) is new:  # else another thread was faster
+            self._calls.window = member.window
             try:
                 new.start()
-            except RuntimeError:  # too many threads, or the program is ending
+            except RuntimeError:  # there are too many threads, or the program is ending
                 self._by_process.pop(pid)
 
     def close(self) -> None:
@@ -141,7 +144,7 @@ class MemberThread:
     def _work(self, member: Member) -> None:
         while not self._stopped.wait(self._threads.run(member.round())):
             pass
-        self._threads.run(member.last(_patience(self._threads.timeout)))
+        self._threads.run(member.leave(_patience(self._threads.timeout)))
 
 
 class MemberTask:
@@ -150,8 +153,8 @@ class MemberTask:
 
     def __init__(self, store: Any, calls: Calls, tasks: Tasks, name: str, fallback: Optional[Fallback]) -> None:
         self._store = weakref.ref(store)
-        self._parts = (calls, tasks.nodes, Follower(calls), name, fallback)
-        self._tasks = tasks
+        self._calls, self._tasks = calls, tasks
+        self._new_member = partial(Member, calls, tasks.nodes, Follower(calls), name, fallback)
         self._member: Optional[Member] = None
         self._task: Optional[asyncio.Task[None]] = None
         self._closed = False
@@ -161,8 +164,8 @@ class MemberTask:
         if self._closed or self._task is not None and not self._task.done() and not self._task.get_loop().is_closed():
             return
         if self._member is None:
-            self._member = Member(*self._parts)
-            self._parts[0].window = self._member.window
+            self._member = self._new_member()
+            self._calls.window = self._member.window
         self._task = asyncio.get_running_loop().create_task(self._work(self._member))
 
     async def close(self) -> None:
@@ -174,7 +177,7 @@ class MemberTask:
             task.cancel()
             await asyncio.wait([task])
         else:
-            with suppress(RuntimeError):  # it is closed
+            with suppress(RuntimeError):  # that loop is closed
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
     async def _work(self, member: Member) -> None:
@@ -190,4 +193,4 @@ class MemberTask:
         if not doing.done():
             doing.cancel()
             await asyncio.wait([doing])
-        await self._tasks.run(member.last(_patience(self._tasks.timeout)))
+        await self._tasks.run(member.leave(_patience(self._tasks.timeout)))

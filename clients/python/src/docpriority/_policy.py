@@ -21,18 +21,14 @@ _LOADS = (8, 64, 512, 8192, 32768)  # for six levels or more
 _LOADS_OF_LEVELS = {4: (128, 8192, 32768), 5: (8, 512, 8192, 32768)}
 
 
-class Unusable(ValueError):
-    """Tells operators why rules do not suit this process."""
-
-
 class ResetMode(enum.Enum):
     """When the reset interval begins."""
 
     SINCE_LAST_UPDATE = "since_last_update"
-    """With the customer's last document. A customer who never pauses that long is never reset."""
+    """With the customer's latest document. A customer who never pauses that long is never reset."""
 
     SINCE_LAST_RESET = "since_last_reset"
-    """With the count's last reset, whatever came in between."""
+    """With the count's latest reset, whatever came in between."""
 
 
 @dataclass(frozen=True)
@@ -43,29 +39,25 @@ class Policy:
     """
 
     thresholds: Sequence[int] = (-2, -4, -6, -8, -10, -12, -14, -20)
-    """The table of ``next``: strictly descending counts, at most 254, each from -2**53 to
-    2**53. A count below the first has level 2 or a later one, below the second 3, and so
-    on. An empty table gives one level."""
+    """The table of ``next``: strictly descending counts, at most 254, each from -2**53 to 2**53. A count below the
+    first has level 2 or a later one, below the second 3, and so on. An empty table gives one level."""
 
     reset_interval: timedelta = timedelta(seconds=1500)
-    """How long a customer must pause to be reset by ``next``: whole milliseconds, at least
-    1."""
+    """How long a customer must pause to be reset by ``next``: whole milliseconds, at least 1."""
 
     reset_mode: ResetMode = ResetMode.SINCE_LAST_UPDATE
     """When the interval begins."""
 
     loads: Sequence[float] = None  # type: ignore[assignment]  # filled by __post_init__
-    """The table of ``submit``: strictly ascending loads, each from a millionth to a billion.
-    A load above the first has level 2 or a later one, above the second 3, and so on. The
-    default is 8, 64, 512, 8192, 32768, or fewer of them if ``thresholds`` give fewer than
-    six levels. Empty means that every document is beyond the last load."""
+    """The table of ``submit``: strictly ascending loads, each from a millionth to a billion. A load above the first has
+    level 2 or a later one, above the second 3, and so on. The default is 8, 64, 512, 8192, 32768, or fewer of them if
+    ``thresholds`` give fewer than six levels. Empty means that every document is beyond the last load."""
 
     turns: int = 0
-    """The number of extra levels after the one for documents beyond the last load, so that
-    customers who flood at the same time take turns. Among a customer's pending documents beyond
-    the last load, the ⌈4096^(k/turns)⌉-th and later ones go k levels further: with three turns,
-    the first 15 stay, the next 240 go one level further, and so on. Loads and turns give at most
-    255 levels. 0 means the default: with ``loads`` none, without them the number of levels that
+    """The number of extra levels after the one for documents beyond the last load, so that customers who flood at the
+    same time take turns. Among a customer's pending documents beyond the last load, the ⌈4096^(k/turns)⌉-th and later
+    ones go k levels further: with three turns, the first 15 stay, the next 240 go one level further, and so on. Loads
+    and turns give at most 255 levels. 0 means the default: with ``loads`` none, without them the number of levels that
     ``thresholds`` give beyond the loads', three for nine levels."""
 
     _ascending: tuple[int, ...] = field(init=False, repr=False, compare=False)
@@ -93,7 +85,7 @@ class Policy:
         _check_loads(loads, turns)
         if self.loads is None and turns == 0:
             turns = levels - 1 - len(loads)
-        vars(self).update(
+        vars(self).update(  # because a frozen dataclass refuses assignments
             thresholds=thresholds, loads=loads, turns=turns, _ascending=tuple(-threshold for threshold in thresholds),
             _millionths=tuple(map(_millionths_of, loads)), _turns_begin=tuple(math.ceil(2 ** (12 * turn / turns)) for turn in range(1, turns + 1)),
         )  # fmt: skip
@@ -102,14 +94,11 @@ class Policy:
         """Returns the level of a count."""
         return 1 + bisect_left(self._ascending, -count)
 
-    def level_of_load(self, load: float) -> int:
-        """Returns the level of a load, without the turns."""
-        return self._level_of(_millionths_of(load), 0)
-
-    def _level_of(self, millionths: int, beyond: int) -> int:
-        """Returns the level for a load, with that many documents beyond the last load."""
-        level = 1 + bisect_left(self._millionths, millionths)
-        return level + bisect_right(self._turns_begin, beyond) if level > len(self.loads) else level
+    def level_of_load(self, load: float, pending_flood: int = 0) -> int:
+        """Returns the level of a load. Beyond the last of ``loads`` it depends on the turn: ``pending_flood`` is how
+        many of the customer's documents are pending there, this one included."""
+        level = 1 + bisect_left(self._millionths, _millionths_of(load))
+        return level + bisect_right(self._turns_begin, pending_flood) if level > len(self.loads) else level
 
     @property
     def last(self) -> int:
@@ -152,7 +141,7 @@ class Policies:
                 raise TypeError(f"{name!r} is a Policy, not {type(tier).__name__}")
             # One queue compares the levels of all customers.
             if tier.last > policy.last:
-                raise Unusable(f'tier "{name!s:.80}" has {tier.last} levels, more than the {policy.last} of the policy')
+                raise ValueError(f'tier "{name!s:.80}" has {tier.last} levels, more than the {policy.last} of the policy')
         if self._tiers and tier_of is None:
             raise ValueError("tiers without a tier_of would never be used")
         if tier_of is not None and not callable(tier_of):
@@ -162,13 +151,13 @@ class Policies:
     def last(self) -> int:
         return self._policy.last
 
-    def with_rules(self, policy: Policy, tiers: Mapping[str, Policy]) -> Policies:
-        """Returns the policies of operators' rules, for the same customers of tiers."""
+    def replaced_by(self, policy: Policy, tiers: Mapping[str, Policy]) -> Policies:
+        """Returns policies that operators set in place of these, for customers of the same tiers."""
         if policy.last > self.last:
-            raise Unusable(f"its queue has {self.last} levels, the rules {policy.last}")
+            raise ValueError(f"its queue has {self.last} levels, the policies {policy.last}")
         return Policies(policy, tiers, self._tier_of or (lambda customer: None))
 
-    def of(self, customer: Name) -> Policy:
+    def policy_of(self, customer: Name) -> Policy:
         if not self._tiers or self._tier_of is None:
             return self._policy
         tier = self._tier_of(customer)

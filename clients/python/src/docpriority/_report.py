@@ -1,4 +1,4 @@
-"""What a process reports to operators: its last minute, and less of its last hour. It does no I/O."""
+"""What a process reports to operators: about the past minute, and less about the past hour. It does no I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEP, _PART, _DAY = 5_000, 300_000, 86_400_000  # milliseconds, of the window, 
 _MOST_CUSTOMERS = 1000  # counted separately in a step
 _MOST_BUSIEST, _MOST_OTHERS = 20, 10
 _MOST_BYTES, _MOST_BYTES_OF_WAITS = 12_288, 4096
-_LAST_BUCKET = 107
+_GREATEST_BUCKET = 107
 _MILLISECOND = timedelta(milliseconds=1)
 _CLASSES: tuple[tuple[Any, str], ...] = (
     (NotCountedError, "not_counted"),
@@ -31,8 +31,8 @@ _CLASSES: tuple[tuple[Any, str], ...] = (
 )
 
 
-class _Last(NamedTuple):
-    """The last decision about a customer."""
+class _Latest(NamedTuple):
+    """The latest decision about a customer."""
 
     at: int
     rule: str
@@ -42,7 +42,7 @@ class _Last(NamedTuple):
 class _Customer(NamedTuple):
     documents: int = 0
     first: int = 0  # when the first of them came
-    last: _Last = _Last(-1, "", Decision(0, 0))
+    latest: _Latest = _Latest(-1, "", Decision(0, 0))
 
 
 _NONE = _Customer()
@@ -53,28 +53,30 @@ class _Step:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.numbers: Counter[tuple[Any, ...]] = Counter()  # by their places in a report
+        self.numbers: Counter[tuple[Any, ...]] = Counter()  # by their paths in a report
         self.customers: dict[bytes, _Customer] = {}
 
-    def count(self, customer: bytes, documents: int, last: _Last) -> None:
-        """Never counts too many, and too few by at most a thousandth of all documents, so busy customers stay
-        (Misra and Gries)."""
-        known = self.customers.get(customer, _NONE)
-        if known is _NONE and len(self.customers) >= _MOST_CUSTOMERS:
+    def count(self, name: bytes, documents: int, latest: _Latest) -> None:
+        """Never counts too many, and too few by at most a thousandth of all documents, so busy customers stay (Misra
+        and Gries)."""
+        before = self.customers.get(name, _NONE)
+        if before is _NONE and len(self.customers) >= _MOST_CUSTOMERS:
             fewest = min(documents, min(other.documents for other in self.customers.values()))
-            self.customers = {name: of._replace(documents=of.documents - fewest) for name, of in self.customers.items() if of.documents > fewest}
+            self.customers = {
+                name: other._replace(documents=other.documents - fewest) for name, other in self.customers.items() if other.documents > fewest
+            }
             documents -= fewest
         if documents:
-            self.customers[customer] = _Customer(documents + known.documents, last.at if known is _NONE else known.first, last)
+            self.customers[name] = _Customer(documents + before.documents, latest.at if before is _NONE else before.first, latest)
 
     def add(self, later: _Step) -> None:
         self.numbers.update(later.numbers)
-        for name, of in later.customers.items():
-            self.customers[name] = of._replace(documents=of.documents + self.customers.get(name, _NONE).documents)
+        for name, customer in later.customers.items():
+            self.customers[name] = customer._replace(documents=customer.documents + self.customers.get(name, _NONE).documents)
 
 
 class _Steps:
-    """The last twelve steps of a length in milliseconds."""
+    """The latest twelve steps of a length in milliseconds."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -102,29 +104,29 @@ class Window:
         self._joined = clock()
         self._lock = threading.RLock()  # a signal handler may call the store too
         self._minute, self._hour = _Steps(_STEP), _Steps(_PART)
-        self._waiting: dict[bytes, _Last] = {}  # the last decision by load
+        self._waiting: dict[bytes, _Latest] = {}  # decisions by load
 
     def decided(self, rule: str, customer: bytes, decisions: Sequence[Decision]) -> None:
         with self._lock:
-            last = _Last(self._up(), rule, decisions[-1])
-            minute, hour = self._minute.at(last.at), self._hour.at(last.at)
+            latest = _Latest(self._up(), rule, decisions[-1])
+            minute, hour = self._minute.at(latest.at), self._hour.at(latest.at)
             minute.numbers.update((f"by_{rule}", decision.level) for decision in decisions)
             minute.numbers["overridden",] += sum(decision.level != decision.rule_level for decision in decisions)
-            minute.numbers["fallback",] += len(decisions) if last.decision.degraded else 0
-            minute.count(customer, len(decisions), last)
-            hour.count(customer, len(decisions), last)
+            minute.numbers["fallback",] += len(decisions) if latest.decision.degraded else 0
+            minute.count(customer, len(decisions), latest)
+            hour.count(customer, len(decisions), latest)
             if rule == "load":
                 if customer not in self._waiting and len(self._waiting) >= _MOST_CUSTOMERS:
-                    self._waiting = dict(sorted(self._waiting.items(), key=lambda of: -of[1].decision.pending)[: _MOST_CUSTOMERS // 2])
-                self._waiting[customer] = last
+                    self._waiting = dict(sorted(self._waiting.items(), key=lambda item: -item[1].decision.pending)[: _MOST_CUSTOMERS // 2])
+                self._waiting[customer] = latest
 
     def ended(self, ended: Sequence[Ended]) -> None:
         with self._lock:
             minute, hour = self._minute.at(self._up()), self._hour.at(self._up())
-            for of in ended:
-                bucket = bucket_of(of.latency)
-                minute.numbers["waits", of.level, bucket] += 1
-                if of.level == 1:
+            for document in ended:
+                bucket = bucket_of(document.latency)
+                minute.numbers["waits", document.level, bucket] += 1
+                if document.level == 1:
                     hour.numbers["first_hour", bucket] += 1
 
     def failed(self, error: Exception, documents: int) -> None:
@@ -137,23 +139,23 @@ class Window:
         with self._lock:
             up = self._up()
             minute, hour = self._minute.sum(up), self._hour.sum(up)
-            self._waiting = {name: last for name, last in self._waiting.items() if up - last.at <= _DAY}
+            self._waiting = {name: latest for name, latest in self._waiting.items() if up - latest.at <= _DAY}
             waiting, parts = self._waiting.copy(), self._hour.all[::-1]
         fields: dict[str, Any] = {
             "up_ms": up, "window_ms": up - max(minute.number - _STEPS + 1, 0) * _STEP, "overridden": 0, "fallback": 0,
             "by_count": {}, "by_load": {}, "errors": {}, "waits": {}, "busiest": [],
         }  # fmt: skip
-        for (*places, place), n in [*minute.numbers.items(), *hour.numbers.items()]:
-            of = fields
-            for outer in places:
-                of = of.setdefault(outer, {})
-            of[place] = n
+        for path, number in [*minute.numbers.items(), *hour.numbers.items()]:
+            place = fields
+            for field in path[:-1]:
+                place = place.setdefault(field, {})
+            place[path[-1]] = number
         for name in _busiest(minute, hour, waiting):
-            its = minute.customers.get(name, _NONE)
-            last = max(its.last, hour.customers.get(name, _NONE).last, waiting.get(name, _NONE.last), key=lambda last: last.at)
-            its_parts = (part.customers[name] for part in parts if name in part.customers)
-            its_hour = " ".join(f"{(up - of.first) // 1000} {of.documents} {of.last.decision.level}" for of in its_parts)
-            fields["busiest"].append(_busy(name, its.documents, up - last.at, last, its_hour))
+            customer = minute.customers.get(name, _NONE)
+            latest = max(customer.latest, hour.customers.get(name, _NONE).latest, waiting.get(name, _NONE.latest), key=lambda latest: latest.at)
+            customer_parts = (part.customers[name] for part in parts if name in part.customers)
+            text = " ".join(f"{(up - part.first) // 1000} {part.documents} {part.latest.decision.level}" for part in customer_parts)
+            fields["busiest"].append(_busy(name, customer.documents, up - latest.at, latest, text))
         return fields
 
     def _up(self) -> int:
@@ -163,13 +165,13 @@ class Window:
 def bucket_of(wait: timedelta) -> int:
     """Returns the bucket of a wait in a report."""
     milliseconds = wait // _MILLISECOND
-    return min(math.ceil(4 * math.log2(milliseconds)), _LAST_BUCKET) if milliseconds > 1 else 0
+    return min(math.ceil(4 * math.log2(milliseconds)), _GREATEST_BUCKET) if milliseconds > 1 else 0
 
 
 def fitted(report: dict[str, Any]) -> bytes:
     """Returns a report in JSON. To shorten it, waits are made coarser, and the least busy customers left out."""
     waits, wide = report["waits"], 1
-    while len(_json(report["waits"])) > _MOST_BYTES_OF_WAITS and wide <= _LAST_BUCKET:
+    while len(_json(report["waits"])) > _MOST_BYTES_OF_WAITS and wide <= _GREATEST_BUCKET:
         wide *= 2
         report["waits"] = {level: _coarser(buckets, wide) for level, buckets in waits.items()}
     text = _json(report)
@@ -190,32 +192,36 @@ def printable(text: str, most: int) -> str:
 def _coarser(buckets: Counter[int], wide: int) -> dict[int, int]:
     coarse: Counter[int] = Counter()
     for bucket, documents in buckets.items():
-        coarse[min(-(-bucket // wide) * wide, _LAST_BUCKET)] += documents
+        coarse[min(-(-bucket // wide) * wide, _GREATEST_BUCKET)] += documents
     return coarse
 
 
-def _busiest(minute: _Step, hour: _Step, waiting: dict[bytes, _Last]) -> Iterable[bytes]:
+def _busiest(minute: _Step, hour: _Step, waiting: dict[bytes, _Latest]) -> Iterable[bytes]:
     """Returns the customers with the most documents in the minute, then others with the most pending, then others with
     the most documents in the hour."""
     named: dict[bytes, None] = {}
     for most, numbers in (
-        (_MOST_BUSIEST, {name: of.documents for name, of in minute.customers.items()}),
-        (_MOST_OTHERS, {name: last.decision.pending for name, last in waiting.items()}),
-        (_MOST_OTHERS, {name: of.documents for name, of in hour.customers.items()}),
+        (_MOST_BUSIEST, {name: customer.documents for name, customer in minute.customers.items()}),
+        (_MOST_OTHERS, {name: latest.decision.pending for name, latest in waiting.items()}),
+        (_MOST_OTHERS, {name: customer.documents for name, customer in hour.customers.items()}),
     ):
-        others = ((-n, -minute.customers.get(name, _NONE).last.decision.level, name) for name, n in numbers.items() if name not in named)
+        others = ((-n, -minute.customers.get(name, _NONE).latest.decision.level, name) for name, n in numbers.items() if name not in named)
         named.update((name, None) for *_, name in heapq.nsmallest(most, others))
     return named
 
 
-def _busy(customer: bytes, documents: int, ago: int, last: _Last, hour: str) -> dict[str, Any]:
-    of = last.decision
-    fields = {"documents": documents, "rule": last.rule, "level": of.level, last.rule: getattr(of, last.rule), "ago_ms": ago}
-    fields.update({"pending": of.pending} if of.pending else {}, **({"hour": hour} if hour else {}))
+def _busy(name: bytes, documents: int, ago: int, latest: _Latest, hour: str) -> dict[str, Any]:
+    decision = latest.decision
+    fields: dict[str, Any] = {"documents": documents, "rule": latest.rule, "level": decision.level, "ago_ms": ago}
+    fields[latest.rule] = decision.count if latest.rule == "count" else decision.load
+    if decision.pending:
+        fields["pending"] = decision.pending
+    if hour:
+        fields["hour"] = hour
     try:
-        return {"customer": customer.decode(), **fields}
+        return {"customer": name.decode(), **fields}
     except UnicodeDecodeError:
-        return {"customer_base64": base64.b64encode(customer).decode(), **fields}
+        return {"customer_base64": base64.b64encode(name).decode(), **fields}
 
 
 def _json(value: Any) -> bytes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib import resources
 
+from ._lua import TEXTS
 from ._policy import Policy, ResetMode, whole_milliseconds
 
 
@@ -21,7 +21,7 @@ class Script:
 @lru_cache(maxsize=3000)
 def script_of(name: str, policy: Policy, levels: int, lease_milliseconds: int) -> Script:
     """Returns a script of one policy, for a queue of so many levels."""
-    text = _text(name)
+    text = TEXTS[name]
     for block, lines in _blocks(policy, levels, lease_milliseconds).items():
         text = _replace(text, block, lines)
     return Script(text)
@@ -30,11 +30,7 @@ def script_of(name: str, policy: Policy, levels: int, lease_milliseconds: int) -
 @lru_cache(maxsize=None)
 def plain_script(name: str) -> Script:
     """Returns a script that is the same for all policies."""
-    return Script(_text(name))
-
-
-def _text(name: str) -> str:
-    return (resources.files(__package__) / "lua" / f"{name}.lua").read_bytes().decode()
+    return Script(TEXTS[name])
 
 
 def _blocks(policy: Policy, levels: int, lease_milliseconds: int) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ from ._base import Base
 from ._calls import Call
 from ._connections import Tasks, Threads
 from ._decision import Decision, Ended, State
-from ._keys import Name
+from ._keys import Document, Name
 from ._member import MemberTask, MemberThread
 
 T = TypeVar("T")
@@ -27,9 +27,8 @@ OwnAsync = TypeVar("OwnAsync", bound="AsyncStore")
 class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
     """Assigns processing levels to documents, by numbers in Redis.
 
-    All processes that use the same Redis, prefix and policies share the numbers, in any
-    language. Customers and document ids are 1 to 512 bytes; a ``str`` is encoded as
-    UTF-8. An id is unique within its customer.
+    All processes that use the same Redis, prefix and policies share the numbers, in any language. Customers and
+    document ids are 1 to 512 bytes; a ``str`` is encoded as UTF-8. An id is unique within its customer.
 
     ``client`` is a ``redis.Redis`` or a ``redis.cluster.RedisCluster``, and is left unchanged. The store takes its
     addresses and connection settings, and opens separate connections, at most 50 to each server, which ``close`` ends.
@@ -42,7 +41,7 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         most 60. It bounds waiting for a free connection, connecting, and waiting for the reply. A call that must
         connect first may take longer, by the time for name look-up and the replies to the login.
     policy
-        The rules' numbers for every customer without a tier.
+        The numbers of both rules, for every customer without a tier.
     tiers, tier_of
         Policies for some of the customers, by the name of the tier, and a function that
         names a customer's tier. For any other tier, or None, ``policy`` applies. No tier
@@ -57,8 +56,8 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         decision then reads one more key. A member always does.
     join
         Whether to be a member of the fleet, like a Go process with ``fleet.Join``. Twice a
-        second, a daemon thread reads the operators' rules, which the store then follows;
-        ``last`` does not change, and rules with more levels are not used. Every five
+        second, a daemon thread reads the operators' policies, which the store then follows;
+        ``last`` does not change, and policies with more levels are not used. Every five
         seconds the thread writes a report of the calls' results, of at most 12 KB.
         ``close`` removes the report; otherwise Redis keeps it for an hour. The thread
         begins with the first call, in each process after a fork, and no call waits for it.
@@ -68,16 +67,15 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         and the process's id.
     fallback
         Whether this process decides by itself while Redis does not answer; None means the value of ``join``. A call
-        that fails is then answered from memory, by the same rules and with ``degraded`` set. After ten failures in a
+        that fails is then answered from memory, by the same policies and with ``degraded`` set. After ten failures in a
         row, memory answers all calls at once, except one a second, which tries Redis. Memory's counts of a customer are
         forgotten when Redis counts the customer again, and a ``done`` in an outage ends the document in memory only.
         ``reset``, and a key that holds something else, still raise.
 
-    Every method may be called by many threads at once, and after a fork. Each raises
-    ``TypeError`` or ``ValueError`` for a wrong call, before anything is sent, and otherwise
-    one of the three classes of ``PriorityError``. Calls that Redis refuses temporarily, or
-    that could not be sent, are retried within the timeout. ``submit``, ``done`` and ``peek``
-    are also resent after a lost reply, which does no harm; ``next`` and ``reset`` never are.
+    Every method may be called by many threads at once, and after a fork. Each raises ``TypeError`` or ``ValueError``
+    for a wrong call, before anything is sent, and otherwise one of the three classes of ``PriorityError``. Calls that
+    Redis refuses temporarily, or that could not be sent, are retried within the timeout. ``submit``, ``done`` and
+    ``peek`` are also resent after a lost reply, which does no harm; ``next`` and ``reset`` never are.
     """
 
     def _connect(self, client: Union[redis.Redis, redis.cluster.RedisCluster], join: bool, name: str) -> None:
@@ -87,49 +85,43 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         self._end = weakref.finalize(self, _end, self._member, self._threads)
 
     def next(self, customer: Name) -> Decision:
-        """Decides about one document by the customer's count, and counts it: at most once,
-        whatever happens."""
+        """Decides about one document by the customer's count, and counts it: at most once, whatever happens."""
         return self._run(lambda: self._calls.next_n(customer, 1, "next"))[0]
 
     def next_n(self, customer: Name, n: int) -> list[Decision]:
-        """Counts ``n`` documents, 1 to 1,000,000, like ``n`` calls of ``next``, in one
-        round trip: all of them or none."""
+        """Counts ``n`` documents, 1 to 1,000,000, like ``n`` calls of ``next``, in one round trip: all of them or
+        none."""
         return self._run(lambda: self._calls.next_n(customer, n))
 
-    def submit(self, customer: Name, document: Name, cost: float = 0) -> Decision:
-        """Decides about a document by its load, and makes it pending until ``done``, or
-        until its lease expires. Submitting a pending document again renews its lease and
-        counts nothing.
+    def submit(self, customer: Name, document: Name, *, cost: float = 0) -> Decision:
+        """Decides about a document by its load, and makes it pending until ``done``, or until its lease expires.
+        Submitting a pending document again renews its lease and counts nothing.
 
-        ``cost`` is how much work the document is, in any unit that all documents share:
-        pages, tokens, bytes. It is compared with what this process has submitted: with the
-        median of at most a thousand customers, once there are three, each of whom has the
-        median of their last three documents. 0 means that it is not known: then the
-        document costs what the customer's documents took, by ``done``. A cost that is
-        negative, infinite or not a number is a ``ValueError``.
+        ``cost`` is how much work the document is, in any unit that all documents share: pages, tokens, bytes. It is
+        compared with what this process has submitted: with the median of at most a thousand customers, once there are
+        three, each of whom has the median of their latest three documents. 0 means that it is not known: then the
+        document costs what the customer's documents took, by ``done``. A cost that is negative, infinite or not a
+        number is a ``ValueError``.
         """
-        return self._run(lambda: self._calls.submit_n(customer, [document], [cost], "submit"))[0]
+        return self._run(lambda: self._calls.submit_n(customer, [Document(document, cost)], "submit"))[0]
 
-    def submit_n(self, customer: Name, documents: Iterable[Name], costs: Optional[Iterable[float]] = None) -> list[Decision]:
-        """Submits 1 to 100 documents, in order: all of them or none. ``costs`` has the cost
-        of each, or is None if unknown."""
-        return self._run(lambda: self._calls.submit_n(customer, documents, costs))
+    def submit_n(self, customer: Name, documents: Iterable[Union[Document, Name]]) -> list[Decision]:
+        """Submits 1 to 100 documents, in order: all of them or none. A document without a cost may be its id alone."""
+        return self._run(lambda: self._calls.submit_n(customer, documents))
 
     def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
-        """Ends the pending state of a document. Returns how long it was pending and its
-        level, or None if it was not pending, as in a second call, or when the store
-        resends a call whose reply was lost.
+        """Ends the pending state of a document. Returns how long it was pending and its level, or None if it was not
+        pending, as in a second call, or when the store resends a call whose reply was lost.
 
-        ``took`` is the processing time, if known. It is compared like a cost, with the times
-        passed to ``done`` in this process, and becomes the cost of the customer's documents
-        that are submitted without one.
+        ``took`` is the processing time, if known. It is compared like a cost, with the times passed to ``done`` in this
+        process, and becomes the cost of the customer's documents that are submitted without one.
         """
         ended = self._run(lambda: self._calls.done_n(customer, [document], took, "done"))
         return ended[0] if ended else None
 
     def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta = timedelta()) -> list[Ended]:
-        """Ends the pending state of 1 to 1000 documents, which took ``took`` together.
-        Returns those that were pending, in order."""
+        """Ends the pending state of 1 to 1000 documents, which took ``took`` together. Returns those that were pending,
+        in order."""
         return self._run(lambda: self._calls.done_n(customer, documents, took))
 
     def peek(self, customer: Name) -> State:
@@ -165,13 +157,11 @@ def _end(member: Optional[MemberThread], threads: Threads) -> None:
 
 
 class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisCluster]]):
-    """A ``Store`` whose methods are coroutines, on a ``redis.asyncio.Redis`` or a
-    ``redis.asyncio.RedisCluster``.
+    """A ``Store`` whose methods are coroutines, on a ``redis.asyncio.Redis`` or a ``redis.asyncio.RedisCluster``.
 
-    It has the options, methods and errors of ``Store``. Many tasks of one event loop may
-    call it at once; another loop opens other connections. A cancelled call may have been
-    counted; its connection is not reused. A child after a fork needs another store. With
-    ``join``, a task in the event loop that first uses the store does what the thread of a
+    It has the options, methods and errors of ``Store``. Many tasks of one event loop may call it at once; another loop
+    opens other connections. A cancelled call may have been counted; its connection is not reused. A child after a fork
+    needs another store. With ``join``, a task in the event loop that first uses the store does what the thread of a
     ``Store`` does.
     """
 
@@ -186,11 +176,11 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
     async def next_n(self, customer: Name, n: int) -> list[Decision]:
         return await self._run(lambda: self._calls.next_n(customer, n))
 
-    async def submit(self, customer: Name, document: Name, cost: float = 0) -> Decision:
-        return (await self._run(lambda: self._calls.submit_n(customer, [document], [cost], "submit")))[0]
+    async def submit(self, customer: Name, document: Name, *, cost: float = 0) -> Decision:
+        return (await self._run(lambda: self._calls.submit_n(customer, [Document(document, cost)], "submit")))[0]
 
-    async def submit_n(self, customer: Name, documents: Iterable[Name], costs: Optional[Iterable[float]] = None) -> list[Decision]:
-        return await self._run(lambda: self._calls.submit_n(customer, documents, costs))
+    async def submit_n(self, customer: Name, documents: Iterable[Union[Document, Name]]) -> list[Decision]:
+        return await self._run(lambda: self._calls.submit_n(customer, documents))
 
     async def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
         ended = await self._run(lambda: self._calls.done_n(customer, [document], took, "done"))

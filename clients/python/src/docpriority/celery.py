@@ -3,9 +3,9 @@
     >>> from docpriority.celery import install
     >>> install(app, store, lambda task: task.argument("customer"))
 
-The README has the three settings; ``delay``, chains and retries stay as they are. Each published
-task is a document of its customer. The document's id is the task's, which Celery creates, so no
-customer can choose it. The message carries the customer in its headers.
+The README has the three settings; ``delay``, chains and retries stay as they are. Each published task is a document of
+its customer. The document's id is the task's, which Celery creates, so no customer can choose it. The message carries
+the customer in its headers.
 
 - **Publishing** submits the document, and sets the message's priority from its level: one of
   the ``priority_steps`` of the Redis broker, or up to the ``x-max-priority`` of a queue of
@@ -15,8 +15,8 @@ customer can choose it. The message carries the customer in its headers.
 - **Celery's own tasks** (``celery.chord_unlock`` and so on) are left alone, and so are
   tasks that ``apply`` or ``task_always_eager`` runs at once, as they wait in no queue.
 
-Nothing here makes publishing or a task fail: errors of the store or ``customer_of`` are
-logged. If the store cannot decide, the level is 1.
+Nothing here makes publishing or a task fail: errors of the store or ``customer_of`` are logged. If the store cannot
+decide, the level is 1.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from weakref import WeakValueDictionary
 
 from celery import signals, states
 from celery.exceptions import Reject
+from celery.local import Proxy
 
 from ._errors import PriorityError
 from ._queues import celery_priority, rabbitmq_priority, rabbitmq_quorum_priority
@@ -41,7 +42,7 @@ from ._store import AsyncStore, Store
 
 __all__ = ["PublishedTask", "install"]
 
-_HEADER = "docpriority"  # of a message: its customer
+_HEADER = "docpriority"  # of a message, with its customer
 _DEFAULT_STEPS = (0, 3, 6, 9)  # Celery's
 
 _log = logging.getLogger("docpriority")
@@ -60,8 +61,8 @@ class PublishedTask:
     _run: Optional[Callable[..., Any]] = field(default=None, repr=False)
 
     def argument(self, name: str) -> Any:
-        """Returns an argument of the task by its name, or None if there is no such argument.
-        A positional argument is found only if the task is registered in this process."""
+        """Returns an argument of the task by its name, or None if there is no such argument. A positional argument is
+        found only if the task is registered in this process."""
         if name in self.kwargs:
             return self.kwargs[name]
         parameters = inspect.signature(self._run).parameters if self._run is not None else ()
@@ -75,9 +76,8 @@ def install(
     *,
     cost_of: Optional[Callable[[PublishedTask], Any]] = None,
 ) -> None:
-    """Makes ``store`` decide the priorities of a Celery app's tasks. Call it once where the
-    app is created, in publishers and in workers. It sends nothing, and reads no setting of
-    the app before a task is published.
+    """Makes ``store`` decide the priorities of a Celery app's tasks. Call it once where the app is created, in
+    publishers and in workers. It sends nothing, and reads no setting of the app before a task is published.
 
     customer_of
         Names the customer whose document a task is: a ``str``. None, or an empty name, means
@@ -88,7 +88,8 @@ def install(
 
     ``store`` is a ``docpriority.Store``; an ``AsyncStore`` cannot be used.
     """
-    app = getattr(app, "_get_current_object", lambda: app)()  # of celery.current_app
+    if isinstance(app, Proxy):  # as celery.current_app is
+        app = app._get_current_object()
     if isinstance(store, AsyncStore):
         raise TypeError("Celery needs a docpriority.Store, not an AsyncStore")
     for what, wanted in (("customer_of", customer_of), ("cost_of", cost_of or customer_of)):
@@ -102,7 +103,7 @@ def install(
 class _Publishing:
     """One call of ``send_task``."""
 
-    customer: Optional[str] = None  # if it has submitted
+    customer: Optional[str] = None  # None until it has submitted
     document = ""
     published = False
 
@@ -156,11 +157,11 @@ class _Integration:
         self, sender: str, body: Any, headers: dict[str, Any], properties: dict[str, Any], declare: Any = None, routing_key: Any = None, **_: Any
     ) -> None:
         publishing = getattr(self._local, "publishing", None)
-        if publishing is None or "id" not in headers:  # another app's, or of task_protocol 1
+        if publishing is None or "id" not in headers:  # another app publishes, or by task_protocol 1
             return
-        headers.pop(_HEADER, None)  # a copy of another task's
+        headers.pop(_HEADER, None)  # the caller may have copied another task's headers
         request = self._request(headers["id"])
-        if request is not None:  # it republishes itself
+        if request is not None:  # the task republishes itself
             if request.get(_HEADER) is not None:
                 headers[_HEADER] = request.get(_HEADER)
                 if properties.get("priority") is None:
@@ -192,7 +193,7 @@ class _Integration:
     def _submit(self, customer: str, task: PublishedTask) -> int:
         cost = self._cost_of(task) or 0 if self._cost_of is not None else 0
         try:
-            return self._store.submit(customer, task.id, cost).level
+            return self._store.submit(customer, task.id, cost=cost).level
         except PriorityError as error:
             _log.warning("docpriority: level 1 for the task %s[%s]: %s", task.name, task.id, error)
             return 1
@@ -216,8 +217,7 @@ class _Integration:
             return str(connection.transport.driver_type)
 
     def _priority(self, level: int, declare: Any, routing_key: Any) -> Optional[int]:
-        """Returns the priority of a level in a message's queue, or None if the queue has
-        no priorities."""
+        """Returns the priority of a level in a message's queue, or None if the queue has no priorities."""
         if self._broker == "redis":
             options = self._app.conf.broker_transport_options or {}
             steps = (options.get("priority_steps") or _DEFAULT_STEPS)[:10]  # kombu has no more
@@ -269,10 +269,10 @@ class _Integration:
             self._received[request.id] = request
 
     def _on_failure(self, sender: Any, task_id: str, **_: Any) -> None:
-        if sender.app is not self._app or sender.request.id == task_id:  # _on_postrun comes
+        if sender.app is not self._app or sender.request.id == task_id:  # in the second case _on_postrun follows
             return
         request = self._received.pop(task_id, None)
-        if request is not None:  # its process was lost, or killed after its time
+        if request is not None:  # its pool process was lost, or killed at the time limit
             self._done(request.request_dict[_HEADER], task_id)
 
     def _on_revoked(self, sender: Any, request: Any, **_: Any) -> None:
@@ -287,9 +287,7 @@ class _Integration:
 
     def _on_process_shutdown(self, **_: Any) -> None:
         """A pool process ends without running a program's exit handlers."""
-        close = getattr(self._store, "close", None)
-        if close is not None:
-            close()
+        self._store.close()
 
     def _done(self, customer: str, document: str, took: timedelta = timedelta()) -> None:
         try:

@@ -20,7 +20,7 @@ from typing import Any, Callable, Optional, TypeVar
 
 from ._base import Base
 from ._calls import Call, Calls
-from ._decision import Override
+from ._decision import Bounds
 from ._errors import NotCountedError
 from ._keys import Name, bytes_of
 from ._memory import Memory
@@ -56,14 +56,15 @@ class _InMemory(Base[Any]):
             raise ValueError(f"time does not go back by {-by}")
         self._ahead += by // _MILLISECOND
 
-    def set_override(self, customer: Name, override: Optional[Override], ends_in: Optional[timedelta] = None) -> None:
+    def set_override(self, customer: Name, bounds: Optional[Bounds], ends_in: Optional[timedelta] = None) -> None:
         """Sets a customer's override, as operators could; None removes it. It ends after ``ends_in``, if given."""
         name = bytes_of("customer", customer)
         if ends_in is not None and ends_in < timedelta():
             raise ValueError(f"an override cannot end in {ends_in}")
-        bounds = (override.earliest, override.latest) if override is not None else (0, 0)
-        ends = -1 if override is None else math.inf if ends_in is None else ends_in // _MILLISECOND
-        self._memory.set_override(name, *bounds, ends)
+        if bounds is None:
+            self._memory.remove_override(name)
+        else:
+            self._memory.set_override(name, bounds.earliest, bounds.latest, math.inf if ends_in is None else ends_in // _MILLISECOND)
 
     def _answer(self, call: Call[T]) -> T:
         if self._closed:

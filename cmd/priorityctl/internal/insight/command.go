@@ -4,12 +4,14 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+
+	"github.com/docpriority/priority/internal/keys"
 )
 
 // Command returns a command of priorityctl, such as "override list", for a POSIX shell.
 func (i *Inspector) Command(command string) string {
 	command = "priorityctl " + command
-	if i.Prefix != DefaultPrefix {
+	if i.Prefix != keys.DefaultPrefix {
 		command += " -prefix " + ShellQuoted(i.Prefix)
 	}
 	return command

@@ -1,28 +1,30 @@
 package insight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/customer"
+	"github.com/docpriority/priority/internal/keys"
 )
 
 // Customer is all that is known about a customer. It does not change.
 type Customer struct {
-	Name
-	State
+	customer.Name
+	State priority.State `json:"state"`
 	Better
 
-	// LevelDone is how many documents of NextLevel, of all customers, were done in the last
-	// minute. LevelMedianMS and LevelP95MS are how long they took from Submit to Done. 0:
-	// no document was done, or that is not known.
-	LevelDone     int64 `json:"level_done"`
-	LevelMedianMS int64 `json:"level_median_ms"`
-	LevelP95MS    int64 `json:"level_p95_ms"`
+	// Waits are those of the level that the next document gets, over all customers.
+	Waits Waits `json:"waits"`
 
 	// Hour is what the documents got in the last hour, by the workers' reports.
 	Hour []Part `json:"hour"`
@@ -31,64 +33,61 @@ type Customer struct {
 	// longer than an hour.
 	FloodBegan time.Time `json:"flood_began,omitzero"`
 
-	Key    string        `json:"key"`
-	Policy control.Rules `json:"policy"`
-	Rules  string        `json:"policy_name"`
+	Key    string            `json:"key"` // what holds the count or the pending documents
+	Policy priority.Policies `json:"policy"`
+	Source string            `json:"policy_name"`
 
 	// Override is what operators have set for the customer. Nil: no override.
 	Override *Override `json:"override,omitempty"`
 
-	policy priority.Policy
-	last   priority.Level // of the queue
+	last priority.Level // the queue's last level
 }
 
 // Part is what a customer's documents got in five minutes.
 type Part struct {
 	Began     time.Time      `json:"began"`
 	Documents int64          `json:"documents"`
-	Level     priority.Level `json:"level"` // the last
+	Level     priority.Level `json:"level"` // that the latest of them got
 }
 
 // Customer looks a customer up. It changes nothing. An error wraps
 // [priority.ErrInvalid] or [priority.ErrCorrupt], or is the store's.
-func (s *Snapshot) Customer(ctx context.Context, customer string) (*Customer, error) {
-	known, err := s.peek(ctx, customer)
+func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error) {
+	state, err := s.peek(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	override, err := s.Admin.Override(ctx, customer)
+	override, err := s.Admin.Override(ctx, name)
 	if Unreachable(err) {
-		return nil, fmt.Errorf("%s: %w", Shown(customer), err)
-	} // else it is corrupt, and workers ignore it
-	policy := s.Store.PolicyOf(customer)
-	keys, waits := s.Store.Keys(customer), s.Totals.Waits[known.NextLevel]
+		return nil, fmt.Errorf("%s: %w", Shown(name), err)
+	} // any other error: it is corrupt, and workers ignore it
+	policy := s.Policies.Policy
 	c := &Customer{
-		Name: NameOf(customer), State: stateOf(known), Hour: s.hourOf(customer), Key: keys.Count,
-		LevelDone: waits.Count(), LevelMedianMS: waits.Median().Milliseconds(), LevelP95MS: waits.P95().Milliseconds(),
-		Policy: control.Rules{Policy: policy}, Rules: s.Name, policy: policy, last: s.Last,
+		Name: customer.NameOf(name), State: state, Better: betterOf(policy, state),
+		Waits: waitsOf(s.Totals.Waits[state.NextLevel]), Hour: s.hourOf(name), Key: s.Store.Keys(name).Count,
+		Policy: priority.Policies{Policy: policy}, Source: s.Source, last: s.Last,
 	}
-	if known.Rule == priority.ByLoad {
-		c.Key = keys.Pending
+	if state.Rule == priority.ByLoad {
+		c.Key = s.Store.Keys(name).Pending
 	}
 	if override != nil {
-		c.Override = s.overrideOf(*override)
+		words := overrideAt(s.Now, *override)
+		c.Override = &words
 	}
-	if c.floods(policy.Last()) {
+	if floods(state, policy.Last()) {
 		c.FloodBegan = s.floodBegan(c.Hour)
 	}
-	c.Better = betterOf(policy, c.State)
 	return c, nil
 }
 
 // hourOf returns what a customer's documents got, the earliest part first.
-func (s *Snapshot) hourOf(customer string) []Part {
+func (s *Snapshot) hourOf(name string) []Part {
 	parts := []Part{}
 	for _, b := range s.Totals.Busiest {
-		if b.Customer != customer {
-			continue
-		}
-		for _, p := range b.Hour {
-			parts = append([]Part{{s.At.Add(-p.Ago).UTC().Truncate(time.Second), p.Documents, p.Level}}, parts...)
+		if b.Customer == name {
+			for _, p := range slices.Backward(b.Hour) {
+				parts = append(parts, Part{s.At.Add(-p.Ago).UTC().Truncate(time.Second), p.Documents, p.Level})
+			}
 		}
 	}
 	return parts
@@ -97,101 +96,112 @@ func (s *Snapshot) hourOf(customer string) []Part {
 // errLater: a later version of the module wrote the key, which is not corrupt for it.
 var errLater = errors.New("use that version's priorityctl")
 
-// peek returns what Redis holds of a customer. An error is for an operator: it says what a
+// peek returns what Redis knows of a customer. An error is for an operator: it says what a
 // corrupt key holds, and how to remove it.
-func (s *Snapshot) peek(ctx context.Context, customer string) (priority.State, error) {
-	known, err := s.Store.Peek(ctx, customer)
-	keys := s.Store.Keys(customer)
-	corrupt := func(key, want string) error {
-		held := "something other than" // if this user may not call TYPE
-		if kind, err := s.Client.Type(ctx, key).Result(); err == nil {
-			held = "a " + kind + ", not"
-		}
-		return fmt.Errorf("%s: %w: the key %s holds %s %s; runbook 5 says how to remove only this key",
-			Shown(customer), priority.ErrCorrupt, Shown(key), held, want)
+func (s *Snapshot) peek(ctx context.Context, name string) (priority.State, error) {
+	state, err := s.Store.Peek(ctx, name)
+	if err == nil || errors.Is(err, priority.ErrInvalid) {
+		return state, err
 	}
-	switch {
-	case err == nil, errors.Is(err, priority.ErrInvalid):
-		return known, err
-	case !errors.Is(err, priority.ErrCorrupt):
-		return known, fmt.Errorf("%s: %w", Shown(customer), cause(err))
-	case strings.Contains(err.Error(), "a later version"):
-		return known, fmt.Errorf("%s: %w: a later version wrote the key %s: %w", Shown(customer), priority.ErrCorrupt, Shown(keys.Pending), errLater)
-	case strings.Contains(err.Error(), "CORRUPTCOUNT "):
-		return known, corrupt(keys.Count, "a count")
+	if !errors.Is(err, priority.ErrCorrupt) {
+		return state, fmt.Errorf("%s: %w", Shown(name), cause(err))
 	}
-	return known, corrupt(keys.Pending, "pending documents")
+	kind, expected := corruptKind(err), "a count"
+	if kind == keys.Pending {
+		expected = "pending documents"
+	}
+	key := keys.Prefix(s.Prefix).Of(name, kind)
+	if redis.HasErrorPrefix(err, corruptPending+"a later version") {
+		return state, fmt.Errorf("%s: %w: a later version wrote the key %s: %w", Shown(name), priority.ErrCorrupt, Shown(key), errLater)
+	}
+	contents := "something other than" // which is all to say if this user may not call TYPE
+	if kind, err := s.Client.Type(ctx, key).Result(); err == nil {
+		contents = "a " + kind + ", not"
+	}
+	return state, fmt.Errorf("%s: %w: the key %s holds %s %s; runbook 5 says how to remove only this key",
+		Shown(name), priority.ErrCorrupt, Shown(key), contents, expected)
 }
 
-// WasReset is a customer who was reset.
-type WasReset struct {
-	Name
-	Reset bool   `json:"reset"`
-	All   bool   `json:"all"`  // with the override
-	Held  string `json:"held"` // before
+// corruptPending begins what the scripts answer if the key of the pending documents is corrupt.
+// If the count's is, they have another code.
+const corruptPending = "CORRUPTPENDING "
+
+// corruptKind returns which of a customer's keys is corrupt, by the error that says so.
+func corruptKind(err error) string {
+	if redis.HasErrorPrefix(err, corruptPending) {
+		return keys.Pending
+	}
+	return keys.Count
+}
+
+// Removal is what a reset has removed.
+type Removal struct {
+	customer.Name
+	Reset    bool   `json:"reset"`
+	All      bool   `json:"all"`      // whether the override is removed, too
+	Contents string `json:"contents"` // what Redis had about the customer
 
 	// NotLogged says why there is no entry in the log; empty: there is one.
 	NotLogged string `json:"not_logged,omitempty"`
 }
 
-// Held says in a few words what Redis holds about a customer, with the override if all is set,
-// or why that is unknown.
-func (s *Snapshot) Held(ctx context.Context, customer string, all bool) string {
-	known, err := s.peek(ctx, customer)
-	var held []string
+// Contents says in a few words what Redis has about a customer, with the override if all is
+// set, or why that is unknown. An error means that it must not be reset: the call was wrong, or
+// a later version of the module counts the customer.
+func (s *Snapshot) Contents(ctx context.Context, name string, all bool) (string, error) {
+	state, err := s.peek(ctx, name)
+	var parts []string
 	switch {
-	case errors.Is(err, priority.ErrCorrupt) && !errors.Is(err, errLater):
-		held = []string{"a corrupt key"}
+	case errors.Is(err, errLater), errors.Is(err, priority.ErrInvalid):
+		return "cannot be read: " + OneLine(err), err
+	case errors.Is(err, priority.ErrCorrupt):
+		parts = append(parts, "a corrupt key")
 	case err != nil:
-		return "cannot be read: " + OneLine(s.Hidden(err))
+		return "cannot be read: " + OneLine(s.Hidden(err)), nil
 	}
-	if known.Rule == priority.ByCount || known.ResetIn > 0 {
-		held = append(held, fmt.Sprintf("count %d, level %d", known.Count, s.Store.PolicyOf(customer).Level(known.Count)))
+	if state.Rule == priority.ByCount || state.ResetIn > 0 {
+		parts = append(parts, fmt.Sprintf("count %d, level %d", state.Count, s.Policies.Policy.Level(state.Count)))
 	}
-	if known.Rule == priority.ByLoad {
-		held = append(held, Group(known.Pending)+" pending", number(known.Recent)+" submitted recently")
+	if state.Rule == priority.ByLoad {
+		parts = append(parts, Group(state.Pending)+" pending", decimal(state.Recent)+" submitted recently")
 	}
 	if all {
-		override, err := s.Admin.Override(ctx, customer)
+		override, err := s.Admin.Override(ctx, name)
 		switch {
 		case errors.Is(err, control.ErrCorrupt):
-			held = append(held, "a corrupt override")
+			parts = append(parts, "a corrupt override")
 		case override != nil:
-			held = append(held, Says(override.Bounds))
+			parts = append(parts, Says(override.Bounds))
 		}
 	}
-	if held == nil {
-		return "nothing"
-	}
-	return strings.Join(held, ", ")
+	return cmp.Or(strings.Join(parts, ", "), nothing), nil
 }
 
-// Reset forgets a customer's count and pending documents, or all that Redis holds of the
-// customer. It refuses a customer whom a later version of the module counts. The numbers are
-// reset even if the log cannot be written, unless Redis is away.
-func (s *Snapshot) Reset(ctx context.Context, customer string, all bool, change control.Change) (WasReset, error) {
-	if _, err := s.peek(ctx, customer); errors.Is(err, errLater) || errors.Is(err, priority.ErrInvalid) {
-		return WasReset{}, err
+const nothing = "nothing"
+
+// Reset forgets a customer's count and pending documents, or all that Redis has of the
+// customer. The numbers are reset even if the log cannot be written.
+func (s *Snapshot) Reset(ctx context.Context, name string, all bool, change control.Change) (Removal, error) {
+	contents, err := s.Contents(ctx, name, all)
+	if err != nil {
+		return Removal{}, err
 	}
-	done := WasReset{Name: NameOf(customer), Reset: true, All: all, Held: s.Held(ctx, customer, all)}
+	removal := Removal{Name: customer.NameOf(name), Reset: true, All: all, Contents: contents}
 	if all {
-		_, err := s.Admin.Forget(ctx, customer, change)
-		return done, err
+		_, err = s.Admin.Forget(ctx, name, change)
+	} else {
+		err = s.Admin.Reset(ctx, name, change)
 	}
-	noted := s.Admin.NoteReset(ctx, customer, change)
-	if Unreachable(noted) || errors.Is(noted, priority.ErrInvalid) || ctx.Err() != nil {
-		return WasReset{}, errors.Join(noted, ctx.Err())
+	if errors.Is(err, control.ErrNotLogged) {
+		removal.NotLogged, err = OneLine(s.Hidden(err)), nil
 	}
-	if noted != nil {
-		done.NotLogged = OneLine(s.Hidden(noted))
-	}
-	return done, s.Store.Reset(ctx, customer)
+	return removal, err
 }
 
 // String is what a person reads, in one line.
-func (r WasReset) String() string {
-	if r.Held == "nothing" {
+func (r Removal) String() string {
+	if r.Contents == nothing {
 		return fmt.Sprintf("%s: nothing was known of it: is it spelled right?", Shown(r.Exact()))
 	}
-	return fmt.Sprintf("%s: reset (%s)", Shown(r.Exact()), r.Held)
+	return fmt.Sprintf("%s: reset (%s)", Shown(r.Exact()), r.Contents)
 }

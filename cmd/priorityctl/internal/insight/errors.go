@@ -15,7 +15,7 @@ import (
 
 // Unreachable reports whether an error means that Redis could not be asked.
 func Unreachable(err error) bool {
-	var network net.Error // a timeout too
+	var network net.Error // a timeout is one, too
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	if errors.As(err, &network) || errors.As(err, &certificate) || errors.As(err, &record) {
@@ -26,19 +26,14 @@ func Unreachable(err error) bool {
 			return true
 		}
 	}
-	return redis.IsAuthError(err) || err != nil && (strings.Contains(err.Error(), "redis: all sentinels specified") || strings.HasPrefix(err.Error(), "redis: cannot load cluster"))
+	return redis.IsAuthError(err)
 }
 
-// Forbidden reports whether Redis refused because a right is missing. Within a
-// script, its reply has no code for that.
+// Forbidden reports whether Redis refused because a right is missing. Within a script, its
+// reply has no code for that, only words, which Redis 7.2 has changed.
 func Forbidden(err error) bool {
-	return redis.IsPermissionError(err) || err != nil &&
-		(strings.Contains(err.Error(), "The user executing the script can't") || strings.Contains(err.Error(), "ACL failure in script"))
-}
-
-// isFull reports whether Redis refused a write because it is full.
-func isFull(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "OOM command not allowed")
+	return redis.IsPermissionError(err) || redis.HasErrorPrefix(err, "ACL failure in script") ||
+		err != nil && strings.Contains(err.Error(), "The user executing the script can't")
 }
 
 // cause returns the part of a store's error that comes from Redis or the connection.
@@ -64,11 +59,8 @@ func (i *Inspector) Hidden(err error) error {
 	switch {
 	case Forbidden(err):
 		text += "; docs/redis.md, \"Rights\", has the line that gives an operator's user all rights"
-	case isFull(err):
+	case redis.IsOOMError(err):
 		text += "; Redis is full: raise maxmemory"
-	}
-	if text == err.Error() {
-		return err
 	}
 	return otherWords{err, text}
 }
@@ -85,12 +77,12 @@ func (e otherWords) Error() string { return e.text }
 
 func (e otherWords) Unwrap() error { return e.error }
 
-// OneLine returns an error's text in one line, without passwords in URLs and without control
-// characters.
+// OneLine returns an error's text in one line, without the names of our packages, passwords in
+// URLs, and control characters.
 func OneLine(err error) string {
 	text := userOfURL.ReplaceAllString(fmt.Sprint(err), "://"+hidden+"@")
-	for _, of := range []string{"control: ", "fleet: ", "priority: "} { // our packages
-		text = strings.TrimPrefix(text, of)
+	for _, name := range []string{"control: ", "fleet: ", "priority: "} {
+		text = strings.TrimPrefix(text, name)
 	}
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 }

@@ -6,50 +6,41 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/customer"
 )
 
-// Logged is a line of the log.
+// Logged is an entry of the log, and what it says: a sentence without a full stop. In JSON, the
+// customer's Name takes the place of the Entry's Customer, as JSON cannot hold every customer.
 type Logged struct {
-	ID      string    `json:"id"`
-	At      time.Time `json:"at"`
-	By      string    `json:"by"`
-	Why     string    `json:"why"`
-	Kind    string    `json:"kind"` // policy, override, reset, forget or import
-	*Name             // the customer of an override or a reset
-	Version int64     `json:"version,omitempty"` // of a policy
-	Says    string    `json:"says"`              // what was done, a sentence without a full stop
-
-	Earliest priority.Level `json:"earliest,omitempty"` // of an override
-	Latest   priority.Level `json:"latest,omitempty"`
-	Until    time.Time      `json:"until,omitzero"`
-	Rules    *control.Rules `json:"rules,omitempty"`
+	entry
+	customer.Name
+	Says string `json:"says"`
 }
 
+// entry is one struct deeper than Name, which therefore wins.
+type entry struct{ control.Entry }
+
 // LoggedOf returns an entry of the log for display.
-func LoggedOf(entry control.Entry) Logged {
-	l := Logged{ID: entry.ID, At: entry.At.UTC(), By: entry.By, Why: entry.Why, Kind: entry.Kind, Says: Shown(entry.Kind)}
-	who := Shown(entry.Customer)
-	if entry.Customer != "" {
-		name := NameOf(entry.Customer)
-		l.Name = &name
-	}
-	switch entry.Kind {
+func LoggedOf(e control.Entry) Logged {
+	e.At, e.Until = e.At.UTC(), e.Until.UTC()
+	who, says := Shown(e.Customer), Shown(e.Kind)
+	switch e.Kind {
 	case "reset":
-		l.Says = who + " reset"
+		says = who + " reset"
 	case "forget":
-		l.Says = "a customer forgotten"
+		says = "a customer forgotten"
 	case "import":
-		l.Says = "an export imported"
-	case "policy":
-		l.Version, l.Rules = entry.Applied.Version, entry.Applied.Rules
-		if l.Says = fmt.Sprintf("policy withdrawn (version %d): the workers' own options decide", l.Version); l.Rules != nil {
-			l.Says = fmt.Sprintf("policy applied (version %d): %s", l.Version, Summary(filled(*l.Rules)))
+		says = "an export imported"
+	case "policies":
+		says = fmt.Sprintf("policies withdrawn (version %d): the workers' own options decide", e.Applied.Version)
+		if e.Applied.Policies != nil {
+			says = fmt.Sprintf("policies applied (version %d): %s", e.Applied.Version, Summary(*e.Applied.Policies))
 		}
 	case "override":
-		if l.Says = who + ": override ended"; entry.Override != (priority.Override{}) {
-			l.Earliest, l.Latest, l.Until = entry.Override.Earliest, entry.Override.Latest, entry.Until.UTC()
-			l.Says = fmt.Sprintf("%s %s, for %s", who, Says(entry.Override), Span(max(entry.Until.Sub(entry.At).Round(time.Second), 0)))
+		says = who + ": override ended"
+		if e.Bounds != (priority.Bounds{}) {
+			says = fmt.Sprintf("%s %s, for %s", who, Says(e.Bounds), Span(max(e.Until.Sub(e.At).Round(time.Second), 0)))
 		}
 	}
-	return l
+	return Logged{entry{e}, customer.NameOf(e.Customer), says}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/keys"
 )
 
 // Check is one check: what was found, and what to do about it.
@@ -49,7 +51,7 @@ const slow = 50 * time.Millisecond
 // An error means that Redis cannot be reached.
 func (s *Snapshot) Ping(ctx context.Context) ([]Check, error) {
 	var checks []Check
-	for _, m := range s.Servers {
+	for _, m := range s.Masters {
 		checks = append(checks, m.checks(ctx)...)
 	}
 	customer := "priorityctl ping " + rand.Text()
@@ -62,26 +64,22 @@ func (s *Snapshot) Ping(ctx context.Context) ([]Check, error) {
 	case err == nil:
 		checks = append(checks, Check{"latency", OK, "Peek takes " + Span(latency) + " in the median", ""})
 	}
-	for _, use := range []struct {
-		check, found string
-		do           func() error
-	}{
-		{"worker", "this user may do what a worker does", func() error { return s.work(ctx, customer) }},
-		{"operator", "this user may read and change what operators set", func() error { return s.operate(ctx) }},
-	} {
-		err := use.do()
-		switch {
-		case Unreachable(err):
-			return nil, err
-		case err == nil:
-			checks = append(checks, Check{use.check, OK, use.found, ""})
-		case Forbidden(err) && use.check == "operator":
-			checks = append(checks, Check{use.check, Warning, OneLine(s.Hidden(err)), "for a worker's user that is right"})
-		default:
-			checks = append(checks, Check{use.check, Failed, OneLine(s.Hidden(err)), ""})
-		}
+	worker := Check{"worker", OK, "this user may do what a worker does", ""}
+	if err := s.work(ctx, customer); Unreachable(err) {
+		return nil, err
+	} else if err != nil {
+		worker.Status, worker.Found = Failed, OneLine(s.Hidden(err))
 	}
-	return checks, nil
+	operator := Check{"operator", OK, "this user may read and change what operators set", ""}
+	switch err := s.operate(ctx); {
+	case Unreachable(err):
+		return nil, err
+	case Forbidden(err):
+		operator.Status, operator.Found, operator.Remedy = Warning, OneLine(s.Hidden(err)), "for a worker's user that is right"
+	case err != nil:
+		operator.Status, operator.Found = Failed, OneLine(s.Hidden(err))
+	}
+	return append(checks, worker, operator), nil
 }
 
 // latency returns the median of some Peeks.
@@ -102,16 +100,16 @@ func (s *Snapshot) latency(ctx context.Context, customer string) (time.Duration,
 // work does what workers do.
 func (s *Snapshot) work(ctx context.Context, customer string) error {
 	_, next := s.Store.Next(ctx, customer)
-	_, submit := s.Store.Submit(ctx, customer, "document", 0)
+	_, submit := s.Store.Submit(ctx, customer, priority.Document{ID: "document"})
 	_, peek := s.Store.Peek(ctx, customer)
 	_, done := s.Store.Done(ctx, customer, "document", 0)
 	failed := errors.Join(next, submit, peek, done, s.Store.Reset(ctx, customer))
 	if failed == nil {
 		return nil
 	}
-	keys := s.Store.Keys(customer) // removed if this user may; else they expire
-	_, _ = s.Client.Unlink(ctx, keys.Count).Result()
-	_, _ = s.Client.Unlink(ctx, keys.Pending).Result()
+	theirs := s.Store.Keys(customer) // removed if this user may; else they expire
+	_ = s.Client.Unlink(ctx, theirs.Count).Err()
+	_ = s.Client.Unlink(ctx, theirs.Pending).Err()
 	for _, err := range []error{next, submit, peek, done} {
 		if err != nil {
 			return cause(err)
@@ -123,7 +121,7 @@ func (s *Snapshot) work(ctx context.Context, customer string) error {
 // operate uses each right needed to read and change what operators set, on a separate key,
 // one type after the other.
 func (s *Snapshot) operate(ctx context.Context) error {
-	key := fmt.Sprintf("%s:{control}:ping-%s", s.Prefix, rand.Text())
+	key := keys.Prefix(s.Prefix).Log() + "-ping-" + rand.Text()
 	defer s.Client.Unlink(ctx, key)
 	for _, command := range [][]any{
 		{"set", key, "v", "px", 1000, "get"}, {"get", key}, {"pttl", key}, {"unlink", key},

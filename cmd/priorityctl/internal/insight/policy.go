@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/fair"
 )
 
@@ -23,12 +22,11 @@ type Row struct {
 	Least, Most int64
 
 	// Over is the load above which the level begins, 0 for level 1. UpTo is where it
-	// ends, +Inf for the last level and its turns. Both are 0 if no load has the
-	// level.
+	// ends, +Inf for the levels of floods. Both are 0 if no load has the level.
 	Over, UpTo float64
 
-	// Pending is how many documents of a customer must be pending beyond the last load, the
-	// new one included, for the level of a turn; else 0.
+	// Pending is how many documents of a customer's flood must be pending, the new one
+	// included, for the level of a turn; else 0.
 	Pending int64
 }
 
@@ -43,19 +41,16 @@ func Rows(policy priority.Policy) []Row {
 
 func rowOf(policy priority.Policy, level priority.Level) Row {
 	r := Row{Level: level, Least: math.MinInt64, Most: math.MaxInt64}
-	i := int(level) - 1 // the index of the level's end in both tables
-	switch counts := policy.Thresholds; {
+	i, counts, loads := int(level)-1, policy.Thresholds, policy.Loads // i is the index of the level's end in both tables
+	switch {
 	case i > len(counts):
 		r.Least, r.Most = 1, 0
-	default:
-		if i < len(counts) {
-			r.Least = counts[i]
-		}
-		if i > 0 {
-			r.Most = counts[i-1] - 1
-		}
+	case i > 0:
+		r.Most = counts[i-1] - 1
 	}
-	loads := policy.Loads
+	if i < len(counts) {
+		r.Least = counts[i]
+	}
 	if i > len(loads)+policy.Turns {
 		return r
 	}
@@ -72,8 +67,8 @@ func rowOf(policy priority.Policy, level priority.Level) Row {
 	return r
 }
 
-// Condition writes the row's counts, such as "count < -2". The last row whose condition
-// holds gives the level.
+// Condition writes the row's counts, such as "count < -2". Of several rows whose condition
+// holds, the one furthest down decides.
 func (r Row) Condition() string {
 	switch {
 	case r.Least > r.Most:
@@ -131,47 +126,47 @@ func (r Row) Documents() string {
 
 // Resets says in a sentence when a count is reset by a policy with every field filled in.
 func Resets(policy priority.Policy) string {
-	since := "the customer's last document"
+	return fmt.Sprintf("A count is reset more than %s after the customer's %s.", Span(policy.ResetInterval), resetSince(policy))
+}
+
+func resetSince(policy priority.Policy) string {
 	if policy.ResetMode == priority.SinceLastReset {
-		since = "its last reset"
+		return "latest reset"
 	}
-	return fmt.Sprintf("A count is reset more than %s after %s.", Span(policy.ResetInterval), since)
+	return "latest document"
 }
 
 // Turns says what the turns of a policy are.
-const Turns = "Beyond the last load, the level follows from how many of the customer's documents are pending there, the new one included. So floods take turns."
+const Turns = "Above the largest load is a flood: the level follows from how many of the customer's documents are pending there, the new one included. So floods take turns."
 
-// ParseRules reads rules from a policy's file, or from a line of policy history. An error
-// wraps [priority.ErrInvalid].
-func ParseRules(text []byte) (control.Rules, error) {
-	var around struct {
+// ParsePolicies reads policies from a file, or from a line of policy history, and fills every
+// field in. An error wraps [priority.ErrInvalid].
+func ParsePolicies(text []byte) (priority.Policies, error) {
+	var line struct {
 		Customer *string         `json:"customer"`
-		Rules    json.RawMessage `json:"rules"`
+		Policies json.RawMessage `json:"policies"`
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	if err := decoder.Decode(&around); err == nil && around.Rules != nil && !decoder.More() {
-		text = around.Rules
-	} else if err == nil && around.Customer != nil {
-		return control.Rules{}, fmt.Errorf("%w policy: it is of one customer, not of the fleet", priority.ErrInvalid)
+	if err := decoder.Decode(&line); err == nil && line.Policies != nil && !decoder.More() {
+		text = line.Policies
+	} else if err == nil && line.Customer != nil {
+		return priority.Policies{}, fmt.Errorf("%w policy: it is of one customer, not of the fleet", priority.ErrInvalid)
 	}
-	var rules control.Rules
-	if err := rules.UnmarshalJSON(text); err != nil {
-		return rules, err
+	var policies priority.Policies
+	if err := policies.UnmarshalJSON(text); err != nil {
+		return policies, err
 	}
-	return filled(rules), rules.Validate(255)
+	return policies, policies.Validate(0)
 }
 
-// Summary describes in a few words rules with every field filled in, and how they differ
+// Summary describes in a few words policies with every field filled in, and how they differ
 // from the default.
-func Summary(rules control.Rules) string {
-	since := "last document"
-	if rules.Policy.ResetMode == priority.SinceLastReset {
-		since = "last reset"
-	}
-	text := fmt.Sprintf("%s, %sreset after %s since the %s", Plural(int64(rules.Policy.Last()), "level"), differences(rules.Policy),
-		Span(rules.Policy.ResetInterval), since)
-	if n := len(rules.Tiers); n > 0 {
-		names := slices.Sorted(maps.Keys(rules.Tiers))
+func Summary(policies priority.Policies) string {
+	policy := policies.Policy
+	text := fmt.Sprintf("%s, %sreset after %s since the %s", Plural(int64(policy.Last()), "level"), differences(policy),
+		Span(policy.ResetInterval), resetSince(policy))
+	if n := len(policies.Tiers); n > 0 {
+		names := slices.Sorted(maps.Keys(policies.Tiers))
 		for i, name := range names {
 			names[i] = Shown(name)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
 )
 
 // Master is a server that holds keys, with what it says about itself.
@@ -19,8 +21,9 @@ type Master struct {
 	info   map[string]string // empty: this user may not call INFO
 }
 
-// masters returns all masters of a cluster, or the one server, by their names.
-func (i *Inspector) masters(ctx context.Context) ([]Master, error) {
+// AskMasters asks all masters of a cluster, or the one server, by their names. An error wraps
+// [priority.ErrInvalid] if the one server does not have all customers.
+func (i *Inspector) AskMasters(ctx context.Context) ([]Master, error) {
 	var mu sync.Mutex
 	var all []Master
 	ask := func(ctx context.Context, client *redis.Client) error {
@@ -39,17 +42,31 @@ func (i *Inspector) masters(ctx context.Context) ([]Master, error) {
 		all = append(all, m)
 		return nil
 	}
-	var err error
 	switch client := i.Client.(type) {
 	case *redis.ClusterClient:
-		err = client.ForEachMaster(ctx, ask)
+		err := client.ForEachMaster(ctx, ask)
+		slices.SortFunc(all, func(a, b Master) int { return strings.Compare(a.Name, b.Name) })
+		return all, err
 	case *redis.Client:
-		err = ask(ctx, client)
-	default:
-		err = fmt.Errorf("a %T cannot be looked at", client)
+		if err := ask(ctx, client); err != nil {
+			return nil, err
+		}
+		return all, i.checkMode(all[0].info["redis_mode"])
 	}
-	slices.SortFunc(all, func(a, b Master) int { return strings.Compare(a.Name, b.Name) })
-	return all, err
+	return nil, fmt.Errorf("a %T cannot be looked at", i.Client)
+}
+
+// checkMode refuses a node of a cluster, which would answer for its share of the customers as
+// if there were no others, and a sentinel.
+func (i *Inspector) checkMode(mode string) error {
+	_, host, _ := strings.Cut(i.Address, "://")
+	switch mode {
+	case "cluster":
+		return otherWords{priority.ErrInvalid, fmt.Sprintf("%s is a node of a cluster, and has only its share of the customers: name the whole cluster, redis+cluster://%s", i.Address, host)}
+	case "sentinel":
+		return otherWords{priority.ErrInvalid, fmt.Sprintf("%s is a sentinel, which has no customers: name its master, redis+sentinel://%s/MASTER", i.Address, host)}
+	}
+	return nil
 }
 
 func (m Master) number(field string) int64 {
@@ -65,7 +82,7 @@ func (m Master) full() bool {
 
 // Full reports whether a server refuses writes for want of memory, so that reports cannot be
 // written.
-func (s *Snapshot) Full() bool { return slices.ContainsFunc(s.Servers, Master.full) }
+func (s *Snapshot) Full() bool { return slices.ContainsFunc(s.Masters, Master.full) }
 
 // product returns the server's name and version.
 func (m Master) product() (product, version string) {
@@ -134,9 +151,9 @@ func (m Master) persistence(ctx context.Context) Check {
 		}
 		return c
 	}
-	c.Found = "snapshots, the last or the start at " + Moment(time.Unix(m.number("rdb_last_save_time"), 0))
+	c.Found = "snapshots, the latest or the start at " + Moment(time.Unix(m.number("rdb_last_save_time"), 0))
 	if m.info["rdb_last_bgsave_status"] == "err" {
-		c.Status, c.Found, c.Remedy = Warning, "the last snapshot could not be written", "see its log: is the disk full?"
+		c.Status, c.Found, c.Remedy = Warning, "the latest snapshot could not be written", "see its log: is the disk full?"
 	} else if config, err := m.client.ConfigGet(ctx, "save").Result(); err == nil && config["save"] == "" {
 		c.Status, c.Found = Warning, "none: neither snapshots nor an append-only file"
 		c.Remedy = "a restart empties it: set appendonly yes, or keep what priorityctl control export prints"
@@ -146,8 +163,8 @@ func (m Master) persistence(ctx context.Context) Check {
 
 func (m Master) replication() Check {
 	c := Check{"replication", OK, "a master with " + Plural(m.number("connected_slaves"), "replica"), ""}
-	if m.isReplica() {
-		return Check{"replication", Failed, "this is a replica of " + m.info["master_host"] + ":" + m.info["master_port"], "name the master: a replica counts nothing"}
+	if replica := m.Replica(); replica != "" {
+		return Check{"replication", Failed, "this is " + replica, "name the master: a replica counts nothing"}
 	}
 	for i := range m.number("connected_slaves") {
 		// ip=…,port=…,state=online,offset=…,lag=…
@@ -158,15 +175,11 @@ func (m Master) replication() Check {
 	return c
 }
 
-func (m Master) isReplica() bool { return m.info["role"] == "slave" }
-
 // Replica says which replica the server is, such as "a replica of host:6379"; empty: it is a
 // master, or that is not known.
-func (s *Snapshot) Replica() string {
-	for _, m := range s.Servers {
-		if m.isReplica() {
-			return "a replica of " + m.info["master_host"] + ":" + m.info["master_port"]
-		}
+func (m Master) Replica() string {
+	if m.info["role"] != "slave" {
+		return ""
 	}
-	return ""
+	return "a replica of " + m.info["master_host"] + ":" + m.info["master_port"]
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/docpriority/priority/fleet"
 )
 
-// Status says what an operator has to know at a glance: of Redis, the rules, the workers,
+// Status says what an operator has to know at a glance: of Redis, the policies, the workers,
 // waits, floods and overrides. A Check that is not OK says what to do. top and overrides
 // are read separately.
-func (s *Snapshot) Status(ctx context.Context, top *Top, overrides []*Override) []Check {
-	return slices.Concat(s.redisChecks(ctx), s.rulesCheck(), s.workerChecks(), s.waitChecks(top), s.errorChecks(), s.floodChecks(top), s.overrideCheck(overrides))
+func (s *Snapshot) Status(ctx context.Context, top *Top, overrides []Override) []Check {
+	return slices.Concat(s.redisChecks(ctx), s.policiesCheck(), s.workerChecks(), s.waitChecks(top), s.errorChecks(), s.floodChecks(top), s.overrideCheck(overrides))
 }
 
 func (s *Snapshot) redisChecks(ctx context.Context) (checks []Check) {
-	for _, m := range s.Servers {
+	for _, m := range s.Masters {
 		product, version := m.product()
 		c := Check{"redis", OK, fmt.Sprintf("%s: %s %s, %s, up for %s", m.Name, product, version, m.memory(), Span(m.up())), ""}
 		switch {
 		case len(m.info) == 0:
 			c.Found = m.Name + " answers; this user may not ask for more"
-		case m.isReplica():
+		case m.Replica() != "":
 			c.Status, c.Found, c.Remedy = Failed, c.Found+": a replica", "name the master: a replica counts nothing"
 		case m.full():
 			c.Status, c.Found = Failed, "full: "+c.Found
@@ -44,15 +44,10 @@ func (s *Snapshot) redisChecks(ctx context.Context) (checks []Check) {
 }
 
 // Loss says what Redis has lost, as long as no operator has decided about it; empty: nothing.
-func (s *Snapshot) Loss(ctx context.Context) string {
-	if lost := s.Lost(); lost != "" {
-		return "Redis lost rules: " + lost
-	}
-	return s.emptied(ctx)
-}
+func (s *Snapshot) Loss(ctx context.Context) string { return cmp.Or(s.Lost(), s.emptied(ctx)) }
 
 // emptied says that workers noticed that Redis had lost its data within the last day; empty:
-// none did, or an operator has imported an export or decided on the policy since.
+// none did, or an operator has imported an export or decided on the policies since.
 func (s *Snapshot) emptied(ctx context.Context) string {
 	at, err := fleet.Emptied(ctx, s.Client, s.Prefix)
 	if err != nil || at.IsZero() {
@@ -60,30 +55,32 @@ func (s *Snapshot) emptied(ctx context.Context) string {
 	}
 	entries, _ := s.Admin.Log(ctx, "", 100)
 	for _, entry := range entries {
-		if (entry.Kind == "import" || entry.Kind == "policy") && entry.At.After(at) {
+		if (entry.Kind == "import" || entry.Kind == "policies") && entry.At.After(at) {
 			return ""
 		}
 	}
-	return "Redis lost its data " + ago(s.Now.Sub(at)) + " ago: rules and overrides from before are gone"
+	return "Redis lost its data " + ago(s.Now.Sub(at)) + " ago: policies and overrides from before are gone"
 }
 
-func (s *Snapshot) rulesCheck() []Check {
+func (s *Snapshot) policiesCheck() []Check {
+	c := Check{"policies", OK, s.Source + ": " + Summary(s.Policies), ""}
 	lost := s.Lost()
 	switch {
-	case s.Unread != nil:
-		return []Check{{"rules", Failed, OneLine(s.Hidden(s.Unread)), "workers keep the rules that they know; policy apply replaces what is not JSON; a key of another type must be removed"}}
+	case s.PoliciesErr != nil:
+		c.Status, c.Found = Failed, OneLine(s.Hidden(s.PoliciesErr))
+		c.Remedy = "workers keep the policies that they know; policy apply replaces what is not JSON; a key of another type must be removed"
 	case lost != "":
-		return []Check{{"rules", Failed, "Redis lost rules: " + lost + ". Workers keep what they know",
-			"priorityctl control import brings an export back, policy apply sets others, policy withdraw returns to the workers' own options"}}
-	case s.Applied.Rules == nil:
-		return []Check{{"rules", OK, "the workers' own options: operators have set none", ""}}
+		c.Status, c.Found = Failed, lost+". Workers keep what they know"
+		c.Remedy = "priorityctl control import brings an export back, policy apply sets others, policy withdraw returns to the workers' own options"
+	case s.Applied.Policies == nil:
+		c.Found = "the workers' own options: operators have set none"
 	}
-	return []Check{{"rules", OK, s.Name + ": " + Summary(s.Rules), ""}}
+	return []Check{c}
 }
 
 func (s *Snapshot) workerChecks() []Check {
-	if s.Unreported != nil {
-		return []Check{{"workers", Failed, "their reports cannot be read: " + OneLine(s.Hidden(s.Unreported)), ""}}
+	if s.ReportsErr != nil {
+		return []Check{{"workers", Failed, "their reports cannot be read: " + OneLine(s.Hidden(s.ReportsErr)), ""}}
 	}
 	c := Check{"workers", OK, s.Following(), ""}
 	var gone, others []string
@@ -103,7 +100,7 @@ func (s *Snapshot) workerChecks() []Check {
 	case s.Full():
 		c.Status, c.Remedy = Warning, "their reports cannot be written while Redis is full"
 	case len(s.Workers) == 0:
-		c.Found, c.Remedy = "no worker has reported in the last hour: workers with fleet.Join do", "" // a fleet without Join, or none yet
+		c.Found, c.Remedy = "no worker has reported in the last hour: workers with fleet.Join do", ""
 	case degraded:
 		c.Status, c.Remedy = Warning, "those that cannot reach Redis decide by themselves: look at their log and network"
 	case len(others) > 0:
@@ -140,10 +137,8 @@ func (s *Snapshot) waitChecks(top *Top) []Check {
 	checks := []Check{c}
 	if says := top.Stuck(); says != "" {
 		stuck := Check{"stuck", OK, says, "a flood waits while others are served: that is meant; more workers end it sooner"}
-		for _, l := range top.Levels[:min(len(s.Rules.Policy.Loads), len(top.Levels))] {
-			if l.Stuck() {
-				stuck.Status, stuck.Remedy = Warning, "documents before them take all workers: add workers, and see priorityctl top"
-			}
+		if beforeFloods := top.Levels[:min(len(s.Policies.Policy.Loads), len(top.Levels))]; slices.ContainsFunc(beforeFloods, Level.Stuck) {
+			stuck.Status, stuck.Remedy = Warning, "documents before them take all workers: add workers, and see priorityctl top"
 		}
 		if top.Levels[0].Stuck() {
 			stuck.Remedy = "no worker takes these documents, or Done is not called for them: look at the workers' code and log"
@@ -155,27 +150,21 @@ func (s *Snapshot) waitChecks(top *Top) []Check {
 
 // Stuck says at which levels documents wait and none was done; empty: at none.
 func (t *Top) Stuck() string {
-	var ranges []string
+	var ranges []string // such as "1–3" and "7"
 	var pending int64
 	var oldest time.Duration
-	for from, l := range t.Levels {
+	for i, l := range t.Levels {
 		if !l.Stuck() {
 			continue
 		}
-		pending += l.Pending
-		oldest = max(oldest, l.Oldest())
-		if from > 0 && t.Levels[from-1].Stuck() {
+		pending, oldest = pending+l.Pending, max(oldest, l.Oldest())
+		if i == 0 || !t.Levels[i-1].Stuck() {
+			ranges = append(ranges, fmt.Sprint(l.Level))
 			continue
 		}
-		to := from
-		for to+1 < len(t.Levels) && t.Levels[to+1].Stuck() {
-			to++
-		}
-		text := fmt.Sprint(l.Level)
-		if to > from {
-			text += "–" + fmt.Sprint(t.Levels[to].Level)
-		}
-		ranges = append(ranges, text)
+		end := &ranges[len(ranges)-1]
+		from, _, _ := strings.Cut(*end, "–")
+		*end = fmt.Sprintf("%s–%d", from, l.Level)
 	}
 	if ranges == nil {
 		return ""
@@ -211,39 +200,33 @@ func (s *Snapshot) errorChecks() (checks []Check) {
 
 // floodChecks name the customers who flood.
 func (s *Snapshot) floodChecks(top *Top) []Check {
-	var floods []string
+	var names []string
 	var checks []Check
 	for _, b := range top.Busiest {
-		if b.State == nil || !b.floods(s.Rules.Policy.Last()) {
+		if b.State == nil || !floods(*b.State, s.Policies.Policy.Last()) {
 			continue
 		}
-		flood := Shown(b.Exact())
+		flood, state := Shown(b.Exact()), b.State
 		if began := s.floodBegan(s.hourOf(b.Exact())); !began.IsZero() {
 			flood += " since " + began.Format("15:04 UTC")
 		}
-		if b.ByLoad() {
-			flood += ": " + Group(b.Pending) + " pending"
+		if state.Rule == priority.ByLoad {
+			flood += ": " + Group(state.Pending) + " pending"
 		}
-		if b.NextLevel < b.RuleLevel {
-			checks = append(checks, Check{"flood", Warning, fmt.Sprintf("%s, and an override gives it level %d for %d: others wait for it", flood, b.NextLevel, b.RuleLevel),
+		if state.NextLevel < state.RuleLevel {
+			checks = append(checks, Check{"flood", Warning, fmt.Sprintf("%s, and an override gives it level %d for %d: others wait for it", flood, state.NextLevel, state.RuleLevel),
 				s.CommandFor(b.Exact(), "override end -why ''") + " ends that"})
 			continue
 		}
-		floods = append(floods, flood)
+		names = append(names, flood)
 	}
 	switch {
-	case floods != nil:
-		return append(checks, Check{"floods", OK, Named(floods) + "; others do not wait for them", ""})
+	case names != nil:
+		return append(checks, Check{"floods", OK, Named(names) + "; others do not wait for them", ""})
 	case checks == nil:
 		return []Check{{"floods", OK, "none", ""}}
 	}
 	return checks
-}
-
-// floods reports whether a customer floods: by load, documents beyond the last load are
-// pending; by count, the next document gets the last level.
-func (s State) floods(last priority.Level) bool {
-	return s.ByLoad() && s.PendingLast > 0 || s.ByCount() && s.RuleLevel == last
 }
 
 // floodBegan returns when a customer's documents began to get late levels, without a break
@@ -261,15 +244,15 @@ func (s *Snapshot) floodBegan(parts []Part) (began time.Time) {
 // endsSoon is how long before its end an override is said to end soon.
 const endsSoon = time.Hour
 
-func (s *Snapshot) overrideCheck(overrides []*Override) []Check {
-	if len(overrides) == 0 {
-		return []Check{{"overrides", OK, "none", ""}}
+func (s *Snapshot) overrideCheck(overrides []Override) []Check {
+	c := Check{"overrides", OK, "none", ""}
+	if len(overrides) > 0 {
+		c.Found = Group(int64(len(overrides))) + " in force"
 	}
-	c := Check{"overrides", OK, Group(int64(len(overrides))) + " in force", ""}
 	var soon []string
 	for _, o := range overrides {
-		if o.LeftMS > 0 && o.Left() < endsSoon {
-			soon = append(soon, fmt.Sprintf("%s (%s) in %s", Shown(o.Exact()), o.Says, Span(o.Left().Round(time.Second))))
+		if o.Left > 0 && o.Left < endsSoon {
+			soon = append(soon, fmt.Sprintf("%s (%s) in %s", Shown(o.Customer), o.Says(), Span(o.Left.Round(time.Second))))
 		}
 	}
 	if len(soon) > 0 {

@@ -59,7 +59,8 @@ func ordinal(n int64) string {
 	return Group(n) + ending
 }
 
-// Span writes a duration as a person would: to the second, unless it is short.
+// Span writes a duration as a person would: to the second, unless it is short, and hours
+// without seconds.
 func Span(d time.Duration) string {
 	unit := time.Second
 	switch {
@@ -67,6 +68,8 @@ func Span(d time.Duration) string {
 		unit = time.Microsecond
 	case d < 10*time.Second:
 		unit = time.Millisecond
+	case d >= time.Hour:
+		unit = time.Minute
 	}
 	text := d.Round(unit).String()
 	if strings.HasSuffix(text, "m0s") {
@@ -76,15 +79,6 @@ func Span(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
-}
-
-// long writes milliseconds as Span does, but hours without seconds.
-func long(ms int64) string {
-	d := time.Duration(ms) * time.Millisecond
-	if d >= time.Hour {
-		d = d.Round(time.Minute)
-	}
-	return Span(d)
 }
 
 // Wrap breaks a text into lines of at most that many columns.
@@ -106,6 +100,22 @@ func Wrap(text string, columns int) string {
 		column += n
 	}
 	return wrapped.String()
+}
+
+// Moment writes a time that people everywhere read alike.
+func Moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// Shown makes a customer, which is any bytes, fit for a terminal and for a column: it
+// quotes all but plain text as in Go.
+func Shown(customer string) string {
+	plain := utf8.ValidString(customer) && !strings.HasPrefix(customer, `"`)
+	for _, r := range customer {
+		plain = plain && unicode.IsGraphic(r) && !unicode.IsSpace(r)
+	}
+	if plain {
+		return customer
+	}
+	return strings.ReplaceAll(strconv.QuoteToGraphic(customer), "  ", ` \x20`) // Wrap would join the spaces
 }
 
 // Quoted quotes a person's text as in Go, so that a terminal does not obey it.

@@ -3,101 +3,97 @@ package insight
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/docpriority/priority"
 )
 
+// Fact is a line of a table about a customer.
+type Fact struct{ Label, Text string }
+
 // String is for a terminal: everything in a table, and below it Why.
 func (c *Customer) String() string {
-	var out strings.Builder
-	line := func(label, format string, args ...any) {
-		fmt.Fprintf(&out, "%-9s %s\n", label, fmt.Sprintf(format, args...))
-	}
-	line("customer", "%s", Shown(c.Exact()))
-	line("rule", "%s; %s", c.rule, c.Rules)
-	next := fmt.Sprintf("level %d of 1 to %d", c.NextLevel, c.last)
+	state, row := c.State, rowOf(c.Policy.Policy, c.State.RuleLevel)
+	facts := []Fact{{"customer", Shown(c.Exact())}, {"rule", fmt.Sprintf("%s; %s", state.Rule, c.Source)}}
 	if o := c.Override; o != nil {
-		line("override", "%s, %s", o.Says, o.Ends())
+		facts = append(facts, Fact{"override", o.Says() + ", " + o.Ends()})
 	}
-	if c.Overridden() {
-		next = fmt.Sprintf("level %d of 1 to %d; by the rule %d", c.NextLevel, c.last, c.RuleLevel)
+	next := fmt.Sprintf("level %d of 1 to %d", state.NextLevel, c.last)
+	if state.Bounds != (priority.Bounds{}) {
+		next += fmt.Sprintf("; by the rule %d", state.RuleLevel)
 	}
-	row := rowOf(c.policy, c.RuleLevel)
-	switch c.rule {
+	switch state.Rule {
 	case priority.ByCount:
-		line("next", "%s: %s", next, row.Condition())
-		c.writeCount(line)
+		next += ": " + row.Condition()
 	case priority.ByLoad:
-		line("next", "%s: %s", next, row.Load())
-		c.writeLoad(line)
-	default:
-		line("next", "%s", next)
+		next += ": " + row.Load()
 	}
-	if c.LevelDone > 0 {
-		line("waits", "level %d: %s in the median of the last minute, 95 %% at most %s", c.NextLevel, long(c.LevelMedianMS), long(c.LevelP95MS))
+	facts = append(append(facts, Fact{"next", next}), c.Facts()...)
+	if c.Waits.Done > 0 {
+		facts = append(facts, Fact{"waits", fmt.Sprintf("level %d: %s in the median of the last minute, 95 %% at most %s", state.NextLevel, Span(c.Waits.Median()), Span(c.Waits.P95()))})
 	}
-	c.writeHour(line)
-	line("key", "%s", Shown(c.Key))
-	why := c.Why()
-	if c.rule == priority.Unknown {
-		why += " priorityctl list shows all customers."
+	const mostParts = 6
+	label := "hour"
+	for _, p := range c.Hour[max(len(c.Hour)-mostParts, 0):] {
+		facts = append(facts, Fact{label, fmt.Sprintf("from %s  %s, the latest at level %d", p.Began.Format("15:04:05 UTC"), Plural(p.Documents, "document"), p.Level)})
+		label = ""
 	}
-	out.WriteString("\n" + Wrap(why, 79))
+	var out strings.Builder
+	for _, f := range append(facts, Fact{"key", Shown(c.Key)}) {
+		fmt.Fprintf(&out, "%-9s %s\n", f.Label, f.Text)
+	}
+	out.WriteString("\n" + Wrap(c.Why(), 79))
+	if state.Rule == priority.Unknown {
+		out.WriteString("\npriorityctl list shows all customers.")
+	}
 	return out.String()
 }
 
-// writeHour writes a line for each five minutes with documents, at most the last six.
-func (c *Customer) writeHour(line func(label, format string, args ...any)) {
-	const most = 6
-	label := "hour"
-	for _, p := range c.Hour[max(len(c.Hour)-most, 0):] {
-		line(label, "from %s  %s, the last at level %d", p.Began.Format("15:04:05 UTC"), Plural(p.Documents, "document"), p.Level)
-		label = ""
+// Facts says what is known of the customer by the rule.
+func (c *Customer) Facts() []Fact {
+	state, policy := c.State, c.Policy.Policy
+	switch state.Rule {
+	case priority.ByCount:
+		resets := fmt.Sprintf("in %s, unless a document comes before", Span(state.ResetIn))
+		if state.ResetIn == 0 {
+			resets = "never as it is: the key has no TTL; the next document gives it one"
+		} else if policy.ResetMode == priority.SinceLastReset {
+			resets = fmt.Sprintf("in %s, whatever comes", Span(state.ResetIn))
+		}
+		return []Fact{
+			{"count", fmt.Sprintf("%d: %s since the last reset", state.Count, Plural(documents(state), "document"))},
+			{"level", fmt.Sprintf("%d, of the latest document: %s", state.Level, rowOf(policy, state.Level).Condition())},
+			{"resets", resets},
+		}
+	case priority.ByLoad:
+		pending := []Fact{{"pending", "none"}}
+		if state.Pending > 0 {
+			pending[0].Text = fmt.Sprintf("%s, the oldest for %s; the newest has level %d", Group(state.Pending), Span(state.Oldest), state.Level)
+		}
+		if state.PendingFlood > 0 {
+			pending = append(pending, Fact{"flood", Group(state.PendingFlood) + " of them, which do not count in the load"})
+		}
+		done := "not known yet how long after they were submitted"
+		if state.Latency > 0 {
+			done = Span(state.Latency) + " after they were submitted, on average"
+		}
+		return slices.Concat([]Fact{{"load", product(state) + ", of the next document"}}, pending,
+			[]Fact{{"done", done}, {"lease", Span(state.Lease) + ": documents not done by then no longer count"}})
 	}
-}
-
-func (c *Customer) writeCount(line func(label, format string, args ...any)) {
-	line("count", "%d: %s since the last reset", c.Count, Plural(c.Documents(), "document"))
-	line("level", "%d, of the last document: %s", c.Level, rowOf(c.policy, c.Level).Condition())
-	switch {
-	case c.ResetInMS == 0:
-		line("resets", "never as it is: the key has no TTL; the next document gives it one")
-	case c.policy.ResetMode == priority.SinceLastReset:
-		line("resets", "in %s, whatever comes", Span(c.ResetIn()))
-	default:
-		line("resets", "in %s, unless a document comes before", Span(c.ResetIn()))
-	}
-}
-
-func (c *Customer) writeLoad(line func(label, format string, args ...any)) {
-	line("load", "%s", c.Product())
-	line("", "with the next document")
-	pending := "none"
-	if c.Pending > 0 {
-		pending = fmt.Sprintf("%s, the oldest for %s; the newest has level %d", Group(c.Pending), long(c.OldestMS), c.Level)
-	}
-	line("pending", "%s", pending)
-	if c.PendingLast > 0 {
-		line("", "%s of them beyond the last load, which do not count", Group(c.PendingLast))
-	}
-	done := "not known yet how long after they were submitted"
-	if c.LatencyMS > 0 {
-		done = long(c.LatencyMS) + " after they were submitted, on average"
-	}
-	line("done", "%s", done)
-	line("lease", "%s: documents not done by then no longer count", long(c.LeaseMS))
+	return nil
 }
 
 // Why says in plain words, in one line, why the customer is slow and when that ends,
 // and which override it has.
 func (c *Customer) Why() string {
-	who := Shown(c.Exact())
+	who, state := Shown(c.Exact()), c.State
 	var why strings.Builder
 	if o := c.Override; o != nil {
-		why.WriteString(c.whyOverridden(o, who))
+		fmt.Fprintf(&why, "%s has an override %s, %s: %s. The next document gets level %d. Queued documents keep their level. Without the override: ",
+			who, o.Ends(), o.ByWhom(), o.Says(), state.NextLevel)
 	}
-	switch c.rule {
+	switch state.Rule {
 	case priority.ByCount:
 		c.whyByCount(&why, who)
 	case priority.ByLoad:
@@ -108,103 +104,94 @@ func (c *Customer) Why() string {
 		} else {
 			fmt.Fprintf(&why, "%s is new, or misspelled: nothing is known about it.", who)
 		}
-		fmt.Fprintf(&why, " The next document gets level %d.", c.RuleLevel)
+		fmt.Fprintf(&why, " The next document gets level %d.", state.RuleLevel)
 	}
 	if !c.FloodBegan.IsZero() {
 		fmt.Fprintf(&why, " The flood began at %s.", Moment(c.FloodBegan))
 	}
-	if c.LevelDone > 0 {
-		fmt.Fprintf(&why, " Documents of level %d took %s in the median of the last minute", c.NextLevel, long(c.LevelMedianMS))
-		if c.Pending > 0 {
-			fmt.Fprintf(&why, "; the customer's oldest waits %s", long(c.OldestMS))
+	if c.Waits.Done > 0 {
+		fmt.Fprintf(&why, " Documents of level %d took %s in the median of the last minute", state.NextLevel, Span(c.Waits.Median()))
+		if state.Pending > 0 {
+			fmt.Fprintf(&why, "; the customer's oldest waits %s", Span(state.Oldest))
 		}
 		why.WriteString(".")
 	}
 	return why.String()
 }
 
-// whyOverridden says what an override does, who has set it, why, and until when.
-func (c *Customer) whyOverridden(o *Override, who string) string {
-	return fmt.Sprintf("%s has an override %s, %s: %s. The next document gets level %d. Queued documents keep their level. Without the override: ",
-		who, o.Ends(), o.ByWhom(), o.Says, c.NextLevel)
-}
-
 // whyByCount is Why by count, without an override.
 func (c *Customer) whyByCount(why *strings.Builder, who string) {
-	cause := Plural(c.Documents(), "document") + " since the last reset"
+	state, policy := c.State, c.Policy.Policy
+	cause := Plural(documents(state), "document") + " since the last reset"
 	switch {
-	case c.Level == priority.First:
+	case state.Level == priority.First:
 		fmt.Fprintf(why, "%s is not slow: such documents are processed first.", who)
-	case c.Level == c.policy.Last():
+	case state.Level == policy.Last():
 		fmt.Fprintf(why, "%s is slow because of %s: such documents are processed last.", who, cause)
 	default:
-		fmt.Fprintf(why, "%s waits behind %s because of %s.", who, levelsBefore(c.Level), cause)
+		fmt.Fprintf(why, "%s waits behind %s because of %s.", who, levelsBefore(state.Level), cause)
 	}
-	if c.Level <= priority.Level(len(c.policy.Thresholds)) {
+	if state.Level <= priority.Level(len(policy.Thresholds)) {
 		// The next row begins one below this row's least count.
-		more := c.Count - rowOf(c.policy, c.Level).Least + 1
+		more := state.Count - rowOf(policy, state.Level).Least + 1
 		if more == 1 {
-			fmt.Fprintf(why, " The next document has level %d.", c.RuleLevel)
+			fmt.Fprintf(why, " The next document has level %d.", state.RuleLevel)
 		} else {
-			fmt.Fprintf(why, " The %s document from now has level %d.", ordinal(more), c.Level+1)
+			fmt.Fprintf(why, " The %s document from now has level %d.", ordinal(more), state.Level+1)
 		}
 	}
 	switch {
-	case c.Level == priority.First || c.ResetInMS == 0:
-	case c.policy.ResetMode == priority.SinceLastReset:
-		fmt.Fprintf(why, " In %s the count is reset, whatever comes.", Span(c.ResetIn()))
+	case state.Level == priority.First || state.ResetIn == 0:
+	case policy.ResetMode == priority.SinceLastReset:
+		fmt.Fprintf(why, " In %s the count is reset, whatever comes.", Span(state.ResetIn))
 	default:
 		fmt.Fprintf(why, " The count is reset after %s without a document; each one restarts the %s.",
-			Span(c.ResetIn()), Span(c.policy.ResetInterval))
+			Span(state.ResetIn), Span(policy.ResetInterval))
 	}
 }
 
 // whyByLoad is Why by load, without an override.
 func (c *Customer) whyByLoad(why *strings.Builder, who string) {
-	level := c.RuleLevel
+	state, policy, level := c.State, c.Policy.Policy, c.State.RuleLevel
 	switch {
-	case c.PendingLast > 0 && level <= priority.Level(len(c.policy.Loads)):
+	case state.PendingFlood > 0 && level <= priority.Level(len(policy.Loads)):
 		fmt.Fprintf(why, "%s floods: %s wait at level %d or later, and the next one gets level %d.",
-			who, Plural(c.PendingLast, "document"), len(c.policy.Loads)+1, level)
+			who, Plural(state.PendingFlood, "document"), len(policy.Loads)+1, level)
 	case level == priority.First:
 		fmt.Fprintf(why, "%s is not slow: the next document gets level 1, which is processed first.", who)
-	case level == c.policy.Last():
+	case level == policy.Last():
 		fmt.Fprintf(why, "%s is slow: the next document gets level %d, which is processed last.", who, level)
 	default:
 		fmt.Fprintf(why, "%s waits behind %s: the next document gets level %d.", who, levelsBefore(level), level)
 	}
-	recent := amount(c.recentThen(), "document")
-	if c.Recent+1 > mostRecent {
+	recent := amount(nextRecent(state), "document")
+	if state.Recent+1 > mostRecent {
 		recent = Group(mostRecent) + " or more documents"
 	}
+	times := "the usual cost"
+	if factor := cost(state.Cost); factor != "1.00" {
+		times = factor + " times the usual cost"
+	}
 	fmt.Fprintf(why, " Its load, itself included, is %s: %s submitted recently × %s pending × %s.",
-		number(c.Load), recent, Group(c.counting()+1), c.atCost())
-	if row := rowOf(c.policy, level); !math.IsInf(row.UpTo, 1) {
+		decimal(state.Load), recent, Group(nextPending(state)), times)
+	if row := rowOf(policy, level); !math.IsInf(row.UpTo, 1) {
 		fmt.Fprintf(why, " Level %d is for loads up to %s.", level, bound(row.UpTo))
-	} else if c.policy.Turns > 0 {
-		fmt.Fprintf(why, " It is the %s pending beyond the last load, where floods take turns.", ordinal(c.PendingLast+1))
+	} else if policy.Turns > 0 {
+		fmt.Fprintf(why, " It is the flood's %s pending document, and floods take turns.", ordinal(state.PendingFlood+1))
 	}
 	switch {
 	case c.FewerPending > 0:
 		fewer := Group(c.FewerPending) + " fewer pending"
-		if c.PendingLast > 0 {
+		if state.PendingFlood > 0 {
 			fewer = Group(c.FewerPending) + " fewer of those that count"
 		}
 		fmt.Fprintf(why, " With %s, it gets level %d.", fewer, c.FewerLevel)
 	case c.FadedInMS > 0:
-		fmt.Fprintf(why, " If nothing more is submitted for %s, the next one gets level %d.", long(c.FadedInMS), c.FadedLevel)
+		fmt.Fprintf(why, " If nothing more is submitted for %s, the next one gets level %d.", Span(milliseconds(c.FadedInMS)), c.FadedLevel)
 	}
-	if c.Level > 0 && c.Level != level {
-		fmt.Fprintf(why, " The newest pending document has level %d, and keeps it.", c.Level)
+	if state.Level > 0 && state.Level != level {
+		fmt.Fprintf(why, " The newest pending document has level %d, and keeps it.", state.Level)
 	}
-}
-
-// atCost says what the customer's documents cost.
-func (c *Customer) atCost() string {
-	if times := cost(c.Cost); times != "1.00" {
-		return times + " times the usual cost"
-	}
-	return "the usual cost"
 }
 
 // levelsBefore names the levels that are served before a level that is not the

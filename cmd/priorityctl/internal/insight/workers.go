@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 )
 
@@ -17,20 +18,19 @@ type Worker struct {
 	ID       string    `json:"id"`
 	Name     string    `json:"name"`
 	Language string    `json:"language"`
-	Version  string    `json:"version"` // of the library
+	Version  string    `json:"version"` // the library's
 	Host     string    `json:"host"`
 	PID      int       `json:"pid"`
 	Since    time.Time `json:"since"`     // when it joined, by this process's clock
 	LastSeen time.Time `json:"last_seen"` // when it reported
 
-	Here      bool           `json:"here"`       // it has reported within half a minute
-	Levels    priority.Level `json:"levels"`     // of its queue
-	OddLevels bool           `json:"odd_levels"` // most others have another number
-	Degraded  bool           `json:"degraded"`   // it cannot reach Redis, and a fallback answers
-	Overrides bool           `json:"overrides"`  // it applies overrides
-	Rules     int64          `json:"rules"`      // the version of the rules that it follows; 0: none were set
-	Own       bool           `json:"own"`        // it goes by its own options
-	Documents int64          `json:"documents"`  // that got a level in the last minute
+	Here      bool              `json:"here"`       // whether it has reported within half a minute
+	Levels    priority.Level    `json:"levels"`     // how many its queue has
+	OddLevels bool              `json:"odd_levels"` // whether most others have another number
+	Degraded  bool              `json:"degraded"`   // whether it cannot reach Redis, and a fallback answers
+	Overrides bool              `json:"overrides"`  // whether it applies overrides
+	Following control.Following `json:"following"`  // which policies it follows
+	Documents int64             `json:"documents"`  // how many got a level in the last minute
 
 	// Replaced reports whether it is gone, and another one has started since.
 	Replaced bool `json:"replaced,omitempty"`
@@ -47,50 +47,47 @@ const silentAfter = 8 * time.Second
 // workers returns the fleet's processes, those here first, by their names.
 func (s *Snapshot) workers() []Worker {
 	workers, sizes := make([]Worker, len(s.Reports)), map[priority.Level]int{}
-	for at, r := range s.Reports {
-		workers[at] = s.workerOf(r)
+	var starts []time.Time // when the workers that are here joined
+	for i, r := range s.Reports {
+		workers[i] = s.workerOf(r)
 		if r.Here() {
 			sizes[r.Levels]++
+			starts = append(starts, workers[i].Since)
 		}
 	}
-	for at := range workers {
-		for _, n := range sizes {
-			workers[at].OddLevels = workers[at].OddLevels || n > sizes[workers[at].Levels] && workers[at].Here
-		}
+	most := 0
+	for _, n := range sizes {
+		most = max(most, n)
 	}
-	started := make([]bool, len(workers))
-	for at := range workers {
-		gone := &workers[at]
-		by := slices.IndexFunc(workers, func(w Worker) bool { return w.Here && w.Since.After(gone.LastSeen) })
-		for ; !gone.Here && by >= 0 && by < len(workers); by++ {
-			if w := workers[by]; w.Here && w.Since.After(gone.LastSeen) && !started[by] {
-				started[by], gone.Replaced = true, true
-				gone.Why += ", and another one has started since"
-				break
-			}
+	for i := range workers {
+		w := &workers[i]
+		if w.Here {
+			w.OddLevels = sizes[w.Levels] < most
+			continue
+		}
+		// Each worker that has started since replaces one.
+		if at := slices.IndexFunc(starts, func(start time.Time) bool { return start.After(w.LastSeen) }); at >= 0 {
+			starts = slices.Delete(starts, at, at+1)
+			w.Replaced, w.Why = true, w.Why+", and another one has started since"
 		}
 	}
 	slices.SortFunc(workers, func(a, b Worker) int {
-		if a.Here != b.Here {
-			return cmp.Compare(one(b.Here), one(a.Here))
+		switch {
+		case a.Here && !b.Here:
+			return -1
+		case b.Here && !a.Here:
+			return 1
 		}
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
 	})
 	return workers
 }
 
-func one(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
 func (s *Snapshot) workerOf(r fleet.Report) Worker {
 	w := Worker{
 		ID: r.ID, Name: cmp.Or(r.Name, r.ID), Language: r.Language, Version: r.Version, Host: r.Host, PID: r.PID,
 		LastSeen: s.At.Add(-r.Age).UTC().Truncate(time.Second), Here: r.Here(),
-		Levels: r.Levels, Degraded: r.Degraded, Overrides: r.Overrides, Rules: r.Rules.Version, Own: r.Rules.Own, Documents: r.Documents(),
+		Levels: r.Levels, Degraded: r.Degraded, Overrides: r.Overrides, Following: r.Following, Documents: r.Documents(),
 	}
 	if r.Err == nil {
 		w.Since = s.At.Add(-r.Age - r.Up).UTC().Truncate(time.Second)
@@ -104,7 +101,7 @@ func (s *Snapshot) workerOf(r fleet.Report) Worker {
 
 // whyNot says why a process does not follow operators; empty: it does.
 func (s *Snapshot) whyNot(r fleet.Report) string {
-	switch last := s.Rules.Policy.Last(); {
+	switch {
 	case r.Err != nil:
 		return "its report cannot be read"
 	case !r.Here() && s.Full():
@@ -113,25 +110,40 @@ func (s *Snapshot) whyNot(r fleet.Report) string {
 		return "gone: last seen " + ago(r.Age) + " ago"
 	case r.Age > silentAfter:
 		return "no report for " + ago(r.Age)
-	case s.Applied.Rules != nil && last > r.Levels:
-		return fmt.Sprintf("its queue has %s, the rules %d", Plural(int64(r.Levels), "level"), last)
-	case r.Rules.Error != "":
-		return r.Rules.Error
-	case s.Unread == nil && r.Rules.Version < s.Applied.Version:
-		return fmt.Sprintf(stillFollows+"%s, not version %d", followed(r), s.Applied.Version)
+	case r.Following.Code != "":
+		return reason(r.Following)
+	case s.lags(r) && r.Following.Version == 0:
+		return fmt.Sprintf("still follows its own options, not version %d", s.Applied.Version)
+	case s.lags(r):
+		return fmt.Sprintf("still follows version %d, not version %d", r.Following.Version, s.Applied.Version)
 	case !r.Overrides:
 		return "overrides are not read"
 	case r.Degraded:
-		return "Redis was not reached at the last report"
+		return "Redis was not reached at the latest report"
 	}
 	return ""
 }
 
-func followed(r fleet.Report) string {
-	if r.Rules.Version == 0 {
-		return "its own options"
+// lags reports whether a process has not read the newest policies yet.
+func (s *Snapshot) lags(r fleet.Report) bool {
+	return r.Err == nil && r.Age <= silentAfter && r.Following.Code == "" && s.PoliciesErr == nil && r.Following.Version < s.Applied.Version
+}
+
+// reason says in an operator's words why a process does not follow the newest policies.
+func reason(f control.Following) string {
+	words := map[control.Code]string{
+		control.Lost:        "Redis lost policies",
+		control.Corrupt:     "the policies' key is corrupt",
+		control.Newer:       "a later version of the module wrote the policies",
+		control.Invalid:     "it cannot use the policies",
+		control.Refused:     "Redis refuses to tell it the policies",
+		control.Unreachable: "Redis does not tell it the policies",
+	}[f.Code]
+	words = cmp.Or(words, string(f.Code)) // which a later version of the module has
+	if f.Detail != "" {
+		words += ": " + f.Detail
 	}
-	return fmt.Sprintf("version %d", r.Rules.Version)
+	return words
 }
 
 func ago(d time.Duration) string { return Span(d.Round(time.Second)) }
@@ -145,10 +157,10 @@ func (w Worker) Called() string {
 }
 
 // Following says who of the workers follows operators: "3 of 4 workers follow; w4 on b does
-// not: its queue has 3 levels, the rules 9". A worker that is gone does not count.
+// not: it cannot use the policies". A worker that is gone does not count.
 func (s *Snapshot) Following() string {
-	if s.Unreported != nil {
-		return "who follows is unknown: " + OneLine(s.Hidden(s.Unreported))
+	if s.ReportsErr != nil {
+		return "who follows is unknown: " + OneLine(s.Hidden(s.ReportsErr))
 	}
 	var others []Worker
 	here := 0
@@ -160,11 +172,10 @@ func (s *Snapshot) Following() string {
 			}
 		}
 	}
-	if here == 0 {
-		return "no worker reports, so who follows is unknown"
-	}
 	said := fmt.Sprintf("%s of %s workers follow", Group(int64(here-len(others))), Group(int64(here)))
 	switch {
+	case here == 0:
+		return "no worker reports, so who follows is unknown"
 	case here == 1 && others == nil:
 		said = "the only worker follows"
 	case here == 1:
@@ -178,8 +189,8 @@ func (s *Snapshot) Following() string {
 }
 
 const (
-	mostReasons = 3 // in a sentence
-	mostNamed   = 3 // for one reason
+	mostReasons = 3 // reasons in one sentence
+	mostNamed   = 3 // names in one list
 )
 
 // reasons says why workers do not follow, each reason once: if Redis lost its data, all
@@ -221,8 +232,8 @@ func Named(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// Await looks until all workers follow what operators have set, or for three seconds:
-// workers report at once when they follow other rules.
+// Await looks until all workers have read what operators have set, or for three seconds:
+// workers report at once when they follow other policies.
 func (i *Inspector) Await(ctx context.Context) (*Snapshot, error) {
 	const within, between = 3 * time.Second, 200 * time.Millisecond
 	for until := time.Now().Add(within); ; {
@@ -230,8 +241,7 @@ func (i *Inspector) Await(ctx context.Context) (*Snapshot, error) {
 		if err != nil || time.Now().After(until) {
 			return s, err
 		}
-		if slices.ContainsFunc(s.Workers, func(w Worker) bool { return w.Follows }) &&
-			!slices.ContainsFunc(s.Workers, func(w Worker) bool { return w.Here && strings.HasPrefix(w.Why, stillFollows) }) {
+		if slices.ContainsFunc(s.Workers, func(w Worker) bool { return w.Follows }) && !slices.ContainsFunc(s.Reports, s.lags) {
 			return s, nil
 		}
 		select {
@@ -241,5 +251,3 @@ func (i *Inspector) Await(ctx context.Context) (*Snapshot, error) {
 		}
 	}
 }
-
-const stillFollows = "still follows "

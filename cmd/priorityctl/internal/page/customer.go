@@ -13,10 +13,10 @@ import (
 // customerView shows all about a customer.
 type customerView struct {
 	Customer string
-	Found    *insight.Customer // nil: it cannot be read
-	Failure  string            // of a corrupt key
-	Override *insight.Override
-	Table    rows
+	Details  *insight.Customer // nil if they cannot be read
+	Failure  string            // what is wrong with a corrupt key
+	Override *insight.Override // nil if there is none
+	Table    policyTable
 	History  []insight.Logged
 	Commands []command
 }
@@ -47,13 +47,13 @@ func (v *visit) customer() (string, any) {
 
 func (view *customerView) read(v *visit) {
 	for _, entry := range v.Look.Changes {
-		if entry.Name != nil && entry.Exact() == view.Customer {
+		if entry.Exact() == view.Customer {
 			view.History = append(view.History, entry)
 		}
 	}
 	for _, o := range v.Look.Overrides {
-		if o.Exact() == view.Customer {
-			view.Override = o
+		if o.Customer == view.Customer {
+			view.Override = &o
 		}
 	}
 	if v.Away {
@@ -61,20 +61,21 @@ func (view *customerView) read(v *visit) {
 	}
 	ctx, cancel := context.WithTimeout(v.request.Context(), patience)
 	defer cancel()
-	known, err := v.Look.Customer(ctx, view.Customer)
+	details, err := v.Look.Customer(ctx, view.Customer)
 	switch {
 	case errors.Is(err, priority.ErrCorrupt):
 		view.Failure = v.text(err)
 	case err != nil:
 		v.note(err)
 	default:
-		view.Found, view.Override = known, known.Override
-		view.Table = rows{insight.Rows(known.Policy.Policy), !known.ByLoad(), !known.ByCount(), known.RuleLevel, ""}
-		switch {
-		case known.ByCount():
-			view.Table.Number = insight.Group(known.Count - 1)
-		case known.ByLoad():
-			view.Table.Number = known.Number()
+		state, table := details.State, tableOf("", details.Policy.Policy)
+		table.At, table.Counts, table.Loads = state.RuleLevel, state.Rule != priority.ByLoad, state.Rule != priority.ByCount
+		switch state.Rule {
+		case priority.ByCount:
+			table.Number = insight.Group(state.Count - 1)
+		case priority.ByLoad:
+			table.Number = insight.Number(state)
 		}
+		view.Details, view.Override, view.Table = details, details.Override, table
 	}
 }

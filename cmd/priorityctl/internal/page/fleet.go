@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	mostBusiest = 20 // with documents, and as many that only wait
-	logged      = 50 // entries of the log that a page shows
+	mostBusiest = 20 // customers with documents that a page shows, and as many that only wait
+	mostLogged  = 50 // entries of the log that a page shows
 )
 
 // nowView shows what happens now.
@@ -63,44 +63,39 @@ func (v *visit) workers() (string, any) {
 func first[T any](all []T, most int) []T { return all[:min(len(all), most)] }
 
 // log shows who changed what, the newest first.
-func (v *visit) log() (string, any) { return "Log", first(v.Look.Changes, logged) }
+func (v *visit) log() (string, any) { return "Log", first(v.Look.Changes, mostLogged) }
 
 // policyView shows what decides now, and what decided before.
 type policyView struct {
 	Tables    []policyTable
-	Overrides []*insight.Override
+	Overrides []insight.Override
 	History   []insight.Logged
 }
 
-// policyTable is the table of a policy.
+// policyTable is the table of a policy, with the columns of one rule or of both.
 type policyTable struct {
-	Tier   string // empty: customers without a tier
-	Policy priority.Policy
-	rows
+	Tier          string // empty for customers without a tier
+	Policy        priority.Policy
+	Rows          []insight.Row
+	Counts, Loads bool
+	At            priority.Level // the level of a customer's next document, without an override
+	Number        string         // the customer's count or load then, or empty
 }
 
 func tableOf(tier string, policy priority.Policy) policyTable {
-	return policyTable{tier, policy, rows{Rows: insight.Rows(policy), Counts: true, Loads: true}}
+	return policyTable{Tier: tier, Policy: policy, Rows: insight.Rows(policy), Counts: true, Loads: true}
 }
 
 func (v *visit) policy() (string, any) {
-	rules := v.Look.Rules
-	view := policyView{Tables: []policyTable{tableOf("", rules.Policy)}, Overrides: first(v.Look.Overrides, mostRows)}
-	for _, name := range slices.Sorted(maps.Keys(rules.Tiers)) {
-		view.Tables = append(view.Tables, tableOf(name, rules.Tiers[name]))
+	policies := v.Look.Policies
+	view := policyView{Tables: []policyTable{tableOf("", policies.Policy)}, Overrides: first(v.Look.Overrides, mostRows)}
+	for _, name := range slices.Sorted(maps.Keys(policies.Tiers)) {
+		view.Tables = append(view.Tables, tableOf(name, policies.Tiers[name]))
 	}
 	for _, change := range v.Look.Changes {
-		if len(view.History) < logged && change.Kind == "policy" {
+		if len(view.History) < mostLogged && change.Kind == "policies" {
 			view.History = append(view.History, change)
 		}
 	}
 	return "Policy", view
-}
-
-// rows are a policy's table, with the columns of one rule or of both.
-type rows struct {
-	Rows          []insight.Row
-	Counts, Loads bool
-	At            priority.Level // of a customer's next document, without an override
-	Number        string         // the customer's count or load then; empty: there is none
 }

@@ -6,33 +6,34 @@ import (
 	"time"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
+	"github.com/docpriority/priority/control"
 )
 
 const (
 	patience    = 8 * time.Second // how long a look may take; a browser waits 10
-	mostChanges = 200             // of operators, the last ones
+	mostChanges = 200             // that operators made, the latest ones
 )
 
 // look is what Redis said at one time. It does not change.
 type look struct {
 	*insight.Snapshot
-	Top       *insight.Top // nil: it could not be read
+	Top       *insight.Top // nil if it could not be read
 	Checks    []insight.Check
-	Overrides []*insight.Override
+	Overrides []insight.Override
 	Changes   []insight.Logged // the newest first
-	unread    []error          // why something is missing
+	missing   []error          // why parts of it could not be read
 }
 
-// looks keeps the last look for all visitors. One visitor at a time asks Redis, once in an
+// looks keeps the latest look for all visitors. One visitor at a time asks Redis, once in an
 // interval.
 type looks struct {
-	mu    sync.Mutex // guards all, and is held while Redis is asked
-	last  *look      // nil: Redis was never reached
-	asked time.Time
-	away  error // why the last look is no newer
+	mu     sync.Mutex // guards all, and is held while Redis is asked
+	latest *look      // nil if Redis was never reached
+	asked  time.Time
+	away   error // why there is no newer look, or nil
 }
 
-// look returns the last look, and why it is older than an interval; else nil.
+// look returns the latest look, and why it is older than an interval; else nil.
 func (p *Page) look(ctx context.Context) (*look, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,12 +41,12 @@ func (p *Page) look(ctx context.Context) (*look, error) {
 		// A reader who leaves does not take the answer from the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
-		found, err := p.read(ctx)
+		newer, err := p.read(ctx)
 		if p.asked, p.away = time.Now(), err; err == nil {
-			p.last = found
+			p.latest = newer
 		}
 	}
-	return p.last, p.away
+	return p.latest, p.away
 }
 
 // read looks at everything. An error means that Redis cannot be reached.
@@ -55,22 +56,23 @@ func (p *Page) read(ctx context.Context) (*look, error) {
 		return nil, err
 	}
 	l := &look{Snapshot: s}
-	var failed [2]error
-	l.Top, failed[0] = s.Top(ctx)
-	l.Overrides, failed[1] = s.Overrides(ctx)
+	var errs [3]error
+	var entries []control.Entry
+	l.Top, errs[0] = s.Top(ctx)
+	l.Overrides, errs[1] = s.Overrides(ctx)
+	entries, errs[2] = s.Admin.Log(ctx, "", mostChanges)
 	if l.Top != nil {
 		l.Checks = s.Status(ctx, l.Top, l.Overrides)
 	}
-	entries, unlogged := p.inspector.Admin.Log(ctx, "", mostChanges)
 	for _, entry := range entries {
 		l.Changes = append(l.Changes, insight.LoggedOf(entry))
 	}
-	for _, err := range append(failed[:], unlogged, s.Unread, s.Unreported) {
+	for _, err := range append(errs[:], s.PoliciesErr, s.ReportsErr) {
 		if insight.Unreachable(err) {
 			return nil, err
 		}
 		if err != nil {
-			l.unread = append(l.unread, err)
+			l.missing = append(l.missing, err)
 		}
 	}
 	return l, nil

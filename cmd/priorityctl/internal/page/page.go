@@ -18,24 +18,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
-const mostRows = 200 // of a table
+// mostRows is how many rows of a table a page shows.
+const mostRows = 200
 
 // Page is the page of one fleet.
 type Page struct {
 	looks
 
 	inspector *insight.Inspector
-	redis     string        // the flag -redis of commands
+	redis     string        // the flag -redis that commands get, if any
 	interval  time.Duration // between two looks
 }
 
 // New returns the page of an Inspector's fleet. The URL of Redis is for the commands to
 // copy; empty: their environment names it.
 func New(inspector *insight.Inspector, redis string) *Page {
-	p := &Page{inspector: inspector, interval: 5 * time.Second} // as often as workers report
+	p := &Page{inspector: inspector, interval: 5 * time.Second} // workers report as often
 	if redis != "" {
 		p.redis = " -redis " + insight.ShellQuoted(redis)
 	}
@@ -83,29 +85,29 @@ type visit struct {
 	request *http.Request
 	status  int
 
-	Name    string   // of the page
-	Look    *look    // nil: Redis was never reached
-	Away    bool     // Redis cannot be reached now
+	Name    string   // the page's
+	Look    *look    // nil if Redis was never reached
+	Away    bool     // whether Redis cannot be reached now
 	Stale   []string // why something is missing, or older than it should be
 	Heading string
 	Data    any
 }
 
-func (p *Page) show(w http.ResponseWriter, v *visit, of func(*visit) (string, any)) {
+func (p *Page) show(w http.ResponseWriter, v *visit, content func(*visit) (heading string, data any)) {
 	var away error
 	if v.Look, away = p.look(v.request.Context()); away != nil {
 		v.Away = true
 		v.note(away)
 	} else {
-		for _, err := range v.Look.unread {
+		for _, err := range v.Look.missing {
 			v.note(err)
 		}
 	}
 	v.Heading = "Redis was not reached yet"
 	if v.Look != nil {
-		v.Heading, v.Data = of(v)
+		v.Heading, v.Data = content(v)
 	}
-	var page bytes.Buffer // so that no half page is sent
+	var page bytes.Buffer // which is sent only if it is whole
 	if err := templates[v.Name].ExecuteTemplate(&page, "layout", v); err != nil {
 		http.Error(w, "page: "+err.Error(), http.StatusInternalServerError)
 		return
@@ -142,12 +144,14 @@ func (v *visit) Command(command string) string { return v.inspector.Command(comm
 
 // functions are what the templates call.
 var functions = template.FuncMap{
-	"group": insight.Group, "plural": insight.Plural, "moment": insight.Moment, "quoted": insight.Quoted,
-	"shown": insight.Shown, "span": insight.Span, "about": insight.About, "resets": insight.Resets, "worst": insight.Worst,
+	"group": insight.Group, "moment": insight.Moment, "quoted": insight.Quoted,
+	"number": insight.Number,
+	"byLoad": func(rule priority.Rule) bool { return rule == priority.ByLoad },
+	"shown":  insight.Shown, "span": insight.Span, "about": insight.About, "resets": insight.Resets, "worst": insight.Worst,
 	"turns":    func() string { return insight.Turns },
 	"stamp":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
 	"since":    func(at time.Time) string { return insight.Span(time.Since(at).Round(time.Second)) },
-	"bare":     func(text string) string { return strings.TrimPrefix(strings.TrimPrefix(text, "load "), "count ") }, // the heading has the word
+	"bare":     func(text string) string { return strings.TrimPrefix(strings.TrimPrefix(text, "load "), "count ") }, // as the heading has the word
 	"customer": func(customer string) string { return "customer?" + url.Values{"c": {customer}}.Encode() },
 	"bar": func(part, all int64) template.HTML {
 		return template.HTML(fmt.Sprintf(`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="10"/><rect class="level" width="%.2f" height="10"/></svg>`,

@@ -24,6 +24,7 @@ import (
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/lua"
 )
@@ -76,17 +77,17 @@ func (w *world) has(path string, texts ...string) {
 var change = control.Change{By: "<b>mary", Why: "<script>why()</script>"}
 
 func (w *world) override(customer string, level priority.Level) {
-	must(w.admin.SetOverride(w.Context(), customer, priority.Override{Earliest: level, Latest: level}, 6*time.Hour, change))(w)
+	must(w.admin.SetOverride(w.Context(), customer, priority.Bounds{Earliest: level, Latest: level}, 6*time.Hour, change))(w)
 }
 
 func (w *world) apply(thresholds ...int64) {
-	must(w.admin.Apply(w.Context(), control.AnyVersion, control.Rules{Policy: priority.Policy{Thresholds: thresholds}}, control.Change{By: "mary", Why: "less level 9"}))(w)
+	must(w.admin.Apply(w.Context(), control.AnyVersion, priority.Policies{Policy: priority.Policy{Thresholds: thresholds}}, control.Change{By: "mary", Why: "less level 9"}))(w)
 }
 
 // pending makes documents pending that were submitted two minutes ago.
 func (w *world) pending(customer string, level priority.Level, documents int) {
 	const script = "for i = 1, ARGV[2] do redis.call('ZADD', KEYS[1], string.format('%d', 256000 * (redis.call('TIME')[1] - 120) + ARGV[1]), i) end"
-	_ = w.client.Eval(w.Context(), script, []string{w.store.Keys(customer).Pending}, int(level), documents) // without a reply
+	_ = w.client.Eval(w.Context(), script, []string{w.store.Keys(customer).Pending}, int(level), documents) // it has no reply
 }
 
 // report writes the report of a process, which it made a while ago; 0: it is here for the whole
@@ -113,10 +114,10 @@ func full(t *testing.T) *world {
 	w.apply(-10, -20)
 	w.apply(-5, -20)
 	for i := range 60 {
-		must(0, w.admin.NoteReset(t.Context(), fmt.Sprint("reset-", i), change))(t)
+		must(0, w.admin.Reset(t.Context(), fmt.Sprint("reset-", i), change))(t)
 	}
 	w.override("acme", 2)
-	for i, r := range []fleet.Report{{Levels: 9, Rules: fleet.Rules{Version: 2}}, {Rules: fleet.Rules{Version: 2}}, {Levels: 9, Rules: fleet.Rules{Version: 1, Own: true}}} {
+	for i, r := range []fleet.Report{{Levels: 9, Following: control.Following{Version: 2}}, {Following: control.Following{Version: 2}}, {Levels: 9, Following: control.Following{Version: 1, Own: true}}} {
 		r.ByLoad, r.ByCount, r.Overridden = map[priority.Level]int64{4: 1950, 9: 10}, map[priority.Level]int64{1: 7}, 7
 		r.Waits, r.Errors = map[priority.Level]fleet.Histogram{1: {40: 100}}, map[string]int64{"not_counted": 3}
 		r.Busiest = []fleet.Busy{
@@ -150,7 +151,7 @@ func TestPages_Flood(t *testing.T) {
 		},
 		"policy": {
 			"pinned to level 2", "A customer’s page has the commands", "1 in force",
-			"version 2, by mary", "less level 9", "&lt; -5", "policy applied (version 1): 3 levels", "priorityctl policy rollback 1 -why",
+			"version 2, by mary", "less level 9", "&lt; -5", "policies applied (version 1): 3 levels", "priorityctl policy rollback 1 -why",
 		},
 		"log": {"acme pinned to level 2, for 6h", ">reset-59 reset<", ">reset-11 reset<"},
 	} {
@@ -160,7 +161,7 @@ func TestPages_Flood(t *testing.T) {
 		t.Error("a worker that follows comes first")
 	}
 	must(w.admin.Withdraw(t.Context(), control.AnyVersion, change))(t)
-	w.has("policy", "the workers’ own options decide, here <bdi>the module&#39;s default policy", "policy withdrawn (version 3)", "priorityctl policy rollback 2 -why")
+	w.has("policy", "the workers’ own options decide, here <bdi>the module&#39;s default policy", "policies withdrawn (version 3)", "priorityctl policy rollback 2 -why")
 }
 
 // The number of what was lost is what workers knew, whatever the page has seen before.
@@ -172,11 +173,11 @@ func TestPages_NoWorkersThenEmptied(t *testing.T) {
 	w.has("policy", "There are no overrides", "No policy is among")
 	w.has("log", "The latest 50 changes")
 	w.client.Set(t.Context(), "priority:{fleet}:emptied", time.Now().Add(-4*time.Minute).UnixMilli(), 0)
-	w.report("w1", 0, fleet.Report{Rules: fleet.Rules{Version: 15, Error: "Redis lost data"}})
-	w.has("", "✗ data:", "Redis lost its data 4m ago", "✗ rules:", "version 15 of the rules was known, and none is there", "→ priorityctl control import brings an export back")
-	w.has("policy", "✗ Redis lost rules", "version 15 of the rules was known", "Where the lost rules are not known, the workers’ own options decide")
-	w.client.Set(t.Context(), "priority:{control}:rules", "junk", 0)
-	w.has("policy", "Not up to date", "corrupt", "priority:{control}:rules", "What operators have set cannot be read")
+	w.report("w1", 0, fleet.Report{Following: control.Following{Version: 15, Code: control.Lost}})
+	w.has("", "✗ data:", "Redis lost its data 4m ago", "✗ policies:", "version 15 was known, none is there", "→ priorityctl control import brings an export back")
+	w.has("policy", "✗ Redis lost policies", "version 15 was known", "Where the lost policies are not known, the workers’ own options decide")
+	w.client.Set(t.Context(), "priority:{control}:policies", "junk", 0)
+	w.has("policy", "Not up to date", "corrupt", "priority:{control}:policies", "What operators have set cannot be read")
 }
 
 // A browser gets nothing that is not from this page, and no request changes anything.
@@ -219,10 +220,10 @@ func TestPages_HostileCustomers(t *testing.T) {
 		"\u202eright to left", "\xff\xfe<b>", "100% & ?c=other#fragment+plus;/../", " ", "-rf", "it's; $(touch x)", strings.Repeat("é", 256),
 	}
 	var busy []fleet.Busy
-	for i, customer := range hostile {
-		must(w.store.NextN(t.Context(), customer, 3+i))(t)
-		w.override(customer, 2)
-		busy = append(busy, fleet.Busy{Customer: customer, Documents: 1, Rule: priority.ByCount, Level: 9, Count: -30})
+	for i, who := range hostile {
+		must(w.store.NextN(t.Context(), who, 3+i))(t)
+		w.override(who, 2)
+		busy = append(busy, fleet.Busy{Customer: who, Documents: 1, Rule: priority.ByCount, Level: 9, Count: -30})
 	}
 	w.report("<b>", 0, fleet.Report{Busiest: busy})
 	w.has("", ">-rf<")
@@ -236,26 +237,26 @@ func TestPages_HostileCustomers(t *testing.T) {
 	check("workers")
 	for _, path := range []string{"", "log", "policy"} {
 		body := html.UnescapeString(check(path))
-		for _, customer := range hostile {
-			if query := url.QueryEscape(customer); !strings.Contains(body, `href="customer?c=`+query+`"`) {
+		for _, who := range hostile {
+			if query := url.QueryEscape(who); !strings.Contains(body, `href="customer?c=`+query+`"`) {
 				t.Errorf("%q has no link to %s", path, query)
 			}
 		}
 	}
-	for i, customer := range hostile {
-		body := check("customer?c=" + url.QueryEscape(customer))
+	for i, who := range hostile {
+		body := check("customer?c=" + url.QueryEscape(who))
 		commands := regexp.MustCompile(`<code class="command"[^>]*>([^<]*)<`).FindAllStringSubmatch(body, 5)
 		for _, command := range commands {
 			// The last argument is the customer, or else the input is JSON that has it.
 			script := `priorityctl() { case $* in *"-from -") cat;; *) for last; do :; done; printf %s "$last";; esac; }; ` + html.UnescapeString(command[1])
-			read := insight.Name{Customer: string(must(exec.Command("sh", "-c", script).Output())(t))}
+			read := customer.Name{Customer: string(must(exec.Command("sh", "-c", script).Output())(t))}
 			_ = json.Unmarshal([]byte(read.Customer), &read)
-			if read.Exact() != customer {
-				t.Errorf("a shell reads %q for %q in %s", read.Exact(), customer, command[1])
+			if read.Exact() != who {
+				t.Errorf("a shell reads %q for %q in %s", read.Exact(), who, command[1])
 			}
 		}
 		if !strings.Contains(body, fmt.Sprintf("%d documents since the last reset", 3+i)) || len(commands) != 5 {
-			t.Errorf("%q is another customer's page, or has %d commands", customer, len(commands))
+			t.Errorf("%q is another customer's page, or has %d commands", who, len(commands))
 		}
 	}
 }
@@ -293,11 +294,11 @@ func TestPages_RedisAway(t *testing.T) {
 	must(w.store.NextN(t.Context(), "acme", 30))(t)
 	w.override("acme", 2)
 	w.apply(-3)
-	w.report("w0", 0, fleet.Report{Rules: fleet.Rules{Version: 1}, Busiest: []fleet.Busy{{Customer: "acme", Documents: 1, Rule: priority.ByCount, Level: 9}}})
-	known := map[string]string{"": "customer?c=acme", "customer?c=acme": "acme pinned to level 2", "workers": ">w0<", "policy": "less level 9", "log": "less level 9"}
-	w.has("workers", known["workers"]) // with all else that one look has
+	w.report("w0", 0, fleet.Report{Following: control.Following{Version: 1}, Busiest: []fleet.Busy{{Customer: "acme", Documents: 1, Rule: priority.ByCount, Level: 9}}})
+	texts := map[string]string{"": "customer?c=acme", "customer?c=acme": "acme pinned to level 2", "workers": ">w0<", "policy": "less level 9", "log": "less level 9"}
+	w.has("workers", texts["workers"]) // and so the same look has all else
 	proxy.Set(redistest.Swallow)
-	for path, text := range known {
+	for path, text := range texts {
 		w.has(path, message, "What you see was read", text)
 		if body := w.get(path); strings.Count(body, "Not up to date") != 1 || strings.Contains(body, "checks are ok") {
 			t.Errorf("%q has\n%s", path, body)

@@ -1,0 +1,76 @@
+// Package keys spells the names of all keys in Redis.
+package keys
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/docpriority/priority/internal/check"
+)
+
+// DefaultPrefix begins the keys of those who choose no other prefix.
+const DefaultPrefix = "priority"
+
+// Prefix begins every key. The zero Prefix is the default one.
+type Prefix string
+
+// The kinds of a customer's keys. lua/next.lua and lua/submit.lua describe their values.
+const (
+	Count    = "count"
+	Pending  = "pending"
+	Override = "override"
+)
+
+// Of returns the key of a customer. The braces are the hash tag by which a Redis Cluster
+// places all keys of a customer on one node.
+func (p Prefix) Of(customer, kind string) string {
+	return p.text() + ":{" + escaped(customer) + "}:" + kind
+}
+
+// Policies, Overrides and Log are what operators set: the policies, the list of customers with
+// an override, and who changed what.
+func (p Prefix) Policies() string  { return p.control("policies") }
+func (p Prefix) Overrides() string { return p.control("overrides") }
+func (p Prefix) Log() string       { return p.control("log") }
+
+func (p Prefix) control(name string) string { return p.text() + ":{control}:" + name }
+
+// Report is the key of a process's report. Members lists the processes, and Emptied says when
+// one of them found that Redis had lost its data.
+func (p Prefix) Report(id string) string { return p.fleet(id) }
+func (p Prefix) Members() string         { return p.fleet("members") }
+func (p Prefix) Emptied() string         { return p.fleet("emptied") }
+
+func (p Prefix) fleet(name string) string { return p.text() + ":{fleet}:" + name }
+
+// Pattern matches every customer's keys, and others, in a SCAN.
+func (p Prefix) Pattern() string { return globEscaper.Replace(p.text()) + ":{*}:*" }
+
+// Parse returns the customer of a key and the key's kind. It is false for a key that is no
+// customer's.
+func (p Prefix) Parse(key string) (customer, kind string, ok bool) {
+	body, ok := strings.CutPrefix(key, p.text()+":{")
+	at := strings.LastIndex(body, "}:")
+	if !ok || at < 0 {
+		return "", "", false
+	}
+	customer, kind = unescaper.Replace(body[:at]), body[at+len("}:"):]
+	ok = (kind == Count || kind == Pending || kind == Override) && escaped(customer) == body[:at] && check.Customer(customer) == nil
+	return customer, kind, ok
+}
+
+func (p Prefix) text() string { return cmp.Or(string(p), DefaultPrefix) }
+
+// escaped keeps the hash tag whole and the keys of two customers apart.
+func escaped(customer string) string {
+	if strings.ContainsAny(customer, "%}") {
+		return escaper.Replace(customer)
+	}
+	return customer
+}
+
+var (
+	escaper     = strings.NewReplacer("%", "%25", "}", "%7D")
+	unescaper   = strings.NewReplacer("%25", "%", "%7D", "}")
+	globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+)
