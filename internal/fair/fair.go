@@ -4,7 +4,6 @@
 package fair
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -16,10 +15,6 @@ const (
 	// forgotten, and the longest lease.
 	Day = 24 * time.Hour
 
-	// leases is how many average latencies a lease lasts, and shortest the shortest lease.
-	leases   = 20
-	shortest = 3 * time.Minute
-
 	// mostRecent is how many documents are remembered of those submitted recently, in
 	// thousandths.
 	mostRecent = 512_000
@@ -27,17 +22,6 @@ const (
 	// MaxLoad is the highest load.
 	MaxLoad = 1e9
 )
-
-// LeaseOf returns the lease of an option: Day for 0.
-func LeaseOf(option time.Duration) (time.Duration, error) {
-	switch {
-	case option == 0:
-		return Day, nil
-	case option < time.Second || option%time.Millisecond != 0 || option > Day:
-		return 0, fmt.Errorf("Lease %v is not a whole number of milliseconds from 1 s to %v", option, Day)
-	}
-	return option, nil
-}
 
 // loads are the default table of six or more levels.
 var loads = []float64{8, 64, 512, 8192, 32768}
@@ -124,14 +108,6 @@ func (h History) Recent(now time.Time) int64 {
 func (h *History) Submitted(recent int64, now time.Time) {
 	days := 1 + math.Log2(float64(min(recent, mostRecent))/1000)
 	h.Fades = now.Add(time.Duration(math.Floor(float64(Day.Milliseconds())*days+0.5)) * time.Millisecond)
-}
-
-// Lease returns how long a document counts as pending, where bound is the longest.
-func (h History) Lease(bound time.Duration) time.Duration {
-	if h.Latency == 0 {
-		return bound
-	}
-	return min(max(leases*time.Duration(h.Latency)*100*time.Millisecond, shortest), bound)
 }
 
 // Average returns what the customer's documents cost, in thousandths.
