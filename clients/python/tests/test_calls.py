@@ -12,7 +12,8 @@ import redis.asyncio
 import docpriority
 from docpriority import Policy
 from docpriority._calls import Calls
-from docpriority._course import Nodes, Refused, Unanswered, course
+from docpriority._classify import Refused, Unanswered
+from docpriority._course import Nodes, course
 
 
 def store(**options: Any) -> docpriority.Store:
@@ -111,6 +112,17 @@ class Answers(unittest.TestCase):
         call = Calls("priority", Policy(), None, None, timedelta(days=1), True).peek("acme")
         longest = timedelta.max - timedelta.max % timedelta(milliseconds=1)
         self.assertEqual(call.read([1, 1, 1, 0, 9 * 10**18, *[0] * 12], False).reset_in, longest)
+
+
+class Scripts(unittest.TestCase):
+    def test_a_script_that_cannot_be_loaded_goes_along(self) -> None:
+        for refusal in Refused("unknown command 'SCRIPT'"), Refused("NOPERM"), Unanswered("the proxy hung up"):
+            steps = course(Calls("priority", Policy(), None, None, timedelta(days=1), False).next_n("acme", 1), Nodes(), timeout=60)
+            sent = [next(steps), steps.send(Refused("NOSCRIPT No matching script")), steps.send(refusal)]
+            self.assertEqual([step.commands[0][0] for step in sent], ["EVALSHA", "SCRIPT", "EVAL"])
+            with self.assertRaises(StopIteration) as ended:
+                steps.send([1, 0])
+            self.assertEqual(ended.exception.value[0].level, 1)
 
 
 class Clusters(unittest.TestCase):

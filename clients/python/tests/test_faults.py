@@ -15,7 +15,8 @@ import redis.asyncio
 
 import docpriority
 from docpriority import NotCountedError, OutcomeUnknownError, _connections
-from docpriority._course import Refused, Try
+from docpriority._classify import Refused
+from docpriority._course import Try
 
 from .support import HOST, LONG, PORT, SHORT, Scripted, StoreCase, needs_redis, prefix, stubborn
 

@@ -28,7 +28,8 @@ from redis.backoff import NoBackoff
 from redis.client import Pipeline
 from redis.exceptions import RedisError, ResponseError
 
-from ._course import Address, Failure, Nodes, Refused, Steps, Try, Unanswered, Unsent, failure_of
+from ._classify import Failure, Refused, Unanswered, Unsent, failure_of
+from ._course import Address, Nodes, Steps, Try
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ._calls import Call, Calls, Lost
-from ._course import code_of
+from ._classify import code_of
 from ._errors import PriorityError
 from ._policy import Policies, Policy, ResetMode
 from ._report import printable
