@@ -19,7 +19,7 @@ type result struct {
 	Failure
 	again    bool // another try may do better, and cannot do harm
 	noScript bool // not run: the node does not know the script; to be loaded
-	astray   bool // not run: where it went, the script is not known, though it was just loaded where the key is
+	astray   bool // not run: where it went, the script is not known, and loading it did not help
 	unsent   bool // it never left the process
 }
 
@@ -90,11 +90,18 @@ func isNamed(err error, key string) bool {
 		strings.HasPrefix(err.Error(), corruptPending) && strings.HasSuffix(key, ":"+keys.Pending)
 }
 
+// isNoScript reports whether Redis did not run a script because it does not know it.
+func isNoScript(err error) bool {
+	return isReply(err) && strings.HasPrefix(err.Error(), noScript)
+}
+
+const noScript = "NOSCRIPT "
+
 func classifyReply(call *Call, err error, reply string, sent bool) result {
 	begins := func(prefix string) bool { return strings.HasPrefix(reply, prefix) }
 	holds := func(part string) bool { return strings.Contains(reply, part) }
 	switch {
-	case begins("NOSCRIPT "):
+	case begins(noScript):
 		return result{Failure: Failure{NotCounted, err}, noScript: true}
 	case slices.ContainsFunc(corrupt, begins):
 		return result{Failure: Failure{Corrupt, err}}

@@ -73,7 +73,9 @@ func (c *command) result(call *Call, late *overdue, client habits) result {
 		return result{answered: true, reply: c.reply()}
 	}
 	asked := c.body.cancel()
-	if asked > 1 && !client.resends { // A hook sent it again: the error is the last try's only.
+	if asked > 1 && !client.resends && !isNoScript(err) {
+		// A hook sent it again, and the error is of the latest try only. Or a hook has written its
+		// arguments down: of what Redis then answers, only NOSCRIPT says that nothing ever ran.
 		return lost(call, err)
 	}
 	return classify(call, err, asked > 0 && !(asked == 1 && client.sizes && neverQueued(err)))

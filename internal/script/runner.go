@@ -133,7 +133,7 @@ type group struct {
 type attempt struct {
 	call     *Call
 	before   Failure // how the try before this one ended; Unknown if any before it did
-	withText bool    // it was not run where its key was looked for, because its slot moves
+	withText bool    // the text goes along: its slot moves, or the script cannot be loaded
 
 	reply   Reply
 	failure *Failure
@@ -246,9 +246,10 @@ func (p *pipeline) results(g *group, late *overdue, client habits) []result {
 	for i, a := range g.left {
 		result := p.commands[i].result(a.call, late, client)
 		if load := p.loads[a.call.Script]; result.noScript && load != nil {
-			if load.Err() != nil {
-				result = classify(&Call{ReadOnly: true}, load.Err(), true)
-			} else if load.key == a.call.Key { // else this is another node, which learns it in the next try
+			switch {
+			case load.Err() != nil: // SCRIPT is not to be had here
+				result.astray = true
+			case load.key == a.call.Key: // else this is another node, which learns it in the next try
 				result.again, result.astray = true, true
 			}
 		}

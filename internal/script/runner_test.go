@@ -3,7 +3,6 @@ package script
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -248,12 +247,26 @@ func TestRunEach_Ordered(t *testing.T) {
 	}
 }
 
-// Where the script may not be loaded, the failure says so.
+// Where scripts cannot be loaded, as SCRIPT is renamed or forbidden, their texts go along.
 func TestRun_LoadRefused(t *testing.T) {
-	s := forgetful()
-	s.refused = reply("NOPERM this user has no permissions to run the 'script|load' command")
-	_, failure := NewRunner(s.client(t)).Run(begin(t, time.Minute), &Call{Script: next, Key: "k", Integers: 2})
-	if failure == nil || failure.Outcome != NotCounted || !errors.Is(failure.Err, s.refused) {
+	for _, refusal := range []string{"NOPERM this user has no permissions to run the 'script|load' command", "ERR unknown command 'script'"} {
+		s := &server{refused: reply(refusal)}
+		s.answers = []answer{s.refuses("NOSCRIPT No matching script"), s.refuses("NOSCRIPT No matching script"), s.replies(1, 0)}
+		_, failure := NewRunner(s.client(t)).Run(begin(t, time.Minute), &Call{Script: next, Key: "k", Integers: 2})
+		if last := s.read[len(s.read)-1]; failure != nil || last != "eval "+next.Text {
+			t.Errorf("%s: %+v, and sent %q last", refusal, failure, last)
+		}
+	}
+}
+
+// A hook that writes arguments down, as for a log, does not hide that Redis ran nothing.
+func TestRun_ArgumentsWrittenDown(t *testing.T) {
+	s := &server{}
+	s.answers = []answer{func(cmd *command) error {
+		_, _ = cmd.body.MarshalBinary()
+		return s.refuses("NOSCRIPT No matching script")(cmd)
+	}, s.replies(1, 0)}
+	if _, failure := NewRunner(s.client(t)).Run(begin(t, time.Minute), &Call{Script: next, Key: "k", Integers: 2}); failure != nil {
 		t.Errorf("%+v", failure)
 	}
 }
