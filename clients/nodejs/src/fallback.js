@@ -15,6 +15,7 @@ class Fallback {
   #memory = new Memory({ maxSize });
   #failures = 0; // since the latest answer
   #triedAt = 0;
+  #wasAway = false; // memory has answered for everybody since it was last cleared
   #warned = false; // in this outage
   #warnedAt = -Infinity;
 
@@ -36,17 +37,24 @@ class Fallback {
     try {
       const reply = await this.#ask(call, signal);
       this.#noteAnswer();
-      // Now that Redis counts again, what memory has counted is forgotten: that makes levels better.
-      if (call.script === 'next' || call.script === 'submit') this.#memory.clear();
+      if (call.script === 'next' || call.script === 'submit') this.#forget(call);
       return { reply };
     } catch (error) {
       if (error instanceof Corrupt) this.#noteAnswer(); // Redis did answer, if only about its key
       if (!isOutage(error) || isCanceled(signal)) throw error;
-      if (!signal?.aborted) this.#failures++; // else the caller had less patience than the store, which proves nothing
+      if (!signal?.aborted && ++this.#failures >= maxFailures) this.#wasAway = true; // an aborted call proves nothing
       if (isReset) throw error;
       this.#warn(error);
       return this.#remember(call);
     }
+  }
+
+  // Now that Redis counts a customer again, memory forgets that customer, which makes levels
+  // better; and all after an outage. Others may live on a node that is still away.
+  #forget({ name, tier }) {
+    if (this.#wasAway) this.#memory.clear();
+    else this.#memory.run('reset', name, [], tier);
+    this.#wasAway = false;
   }
 
   #noteAnswer() {

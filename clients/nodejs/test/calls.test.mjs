@@ -6,6 +6,7 @@ import { after, describe, test } from 'node:test';
 import { createClientPool, createSentinel } from 'redis';
 import { Corrupt, NotCounted, Store } from 'docpriority';
 import { MemoryStore } from 'docpriority/testing';
+import { Fallback } from '../src/fallback.js';
 import { Memory } from '../src/memory.js';
 import { policiesOf } from '../src/policy.js';
 import { clients, oddSettings } from './clients.mjs';
@@ -136,6 +137,20 @@ describe('a store in memory', () => {
     const [, evicted, , kept] = memory.run('done', 'flood', ['0', '', Buffer.from('e90'), Buffer.from('e91')], settings);
     assert.deepEqual([evicted, kept > 0, memory.size], [0, true, 9]);
   });
+});
+
+test('where a part of Redis fails, memory forgets a customer when Redis has counted that customer again', async () => {
+  let isAway = true;
+  const fallback = new Fallback(async ({ name }) => {
+    if (isAway && name === 'acme') throw new NotCounted('docpriority: away');
+    return [1, 0];
+  });
+  const count = async (name) => (await fallback.answer({ script: 'next', name, args: [], tier: settings })).reply[1];
+  for (let n = 0; n < 50; n++) assert.deepEqual([await count('acme'), await count('globex')], [0 - n, 0]);
+  isAway = false;
+  await count('acme');
+  isAway = true;
+  assert.equal(await count('acme'), 0);
 });
 
 test('customers leave the memory when their counts are over and their recent documents have faded', () => {
