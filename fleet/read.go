@@ -63,6 +63,9 @@ func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Re
 // Emptied returns when a process last found that Redis had lost its data, by Redis's clock;
 // zero: not within a day. Prefix "" means "priority".
 func Emptied(ctx context.Context, client priority.RedisClient, prefix string) (time.Time, error) {
+	if typednil.Is(client) {
+		return time.Time{}, fmt.Errorf("%w option: the client is nil", priority.ErrInvalid)
+	}
 	key, pipe := keys.Prefix(prefix).Emptied(), client.Pipeline()
 	cmd := pipe.Get(ctx, key)
 	_, _ = pipe.Exec(ctx)

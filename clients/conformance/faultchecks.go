@@ -323,7 +323,8 @@ func checkFallback(w *world) {
 			}
 			return r.Decisions[0].Level
 		}
-		before, _ := s.count(w, "again")
+		// A customer of its own: calls that the outage before gave up may be counted even now.
+		again := "again, while it " + outage.name
 		outage.begin()
 		var calling sync.WaitGroup
 		for at := range callers {
@@ -342,7 +343,7 @@ func checkFallback(w *world) {
 						w.Errorf("while the server %s, a customer with one document pending has level %d", outage.name, level)
 					}
 					ask("done", small, ids[0])
-					ask("next", "again")
+					ask("next", again)
 				}
 			})
 		}
@@ -351,11 +352,11 @@ func checkFallback(w *world) {
 			w.Errorf("while the server %s, a document after a flood of %d has level %d", outage.name, callers/2*rounds*batch, level)
 		}
 		outage.end()
-		if after, _ := s.count(w, "again"); outage.name == "is gone" && after != before {
-			w.Errorf("while the server was gone the count went from %d to %d", before, after)
+		if count, ok := s.count(w, again); outage.name == "is gone" && ok {
+			w.Errorf("while the server was gone it counted to %d", count)
 		}
 		redistest.Await(w, "the server decides again", func() bool {
-			r := d.ask("next", fields{"customer": []byte("again"), "n": 1})
+			r := d.ask("next", fields{"customer": []byte(again), "n": 1})
 			return r.Error == nil && !r.Decisions[0].Degraded
 		})
 		d.must("reset", fields{"customer": []byte("flood")})
