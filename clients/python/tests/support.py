@@ -283,7 +283,7 @@ class Scripted(_Server):
     def _answer(self, command: list[bytes]) -> Optional[bytes]:
         name = command[0].upper()
         does, reply = self.loads if name == b"SCRIPT" else "answered", b"+OK\r\n"
-        if name == b"EVALSHA":
+        if name in (b"EVALSHA", b"EVAL"):
             with self._lock:
                 self.sent.append(name)
                 does, reply = self.tries.pop(0) if len(self.tries) > 1 else self.tries[0], self.reply
