@@ -201,6 +201,11 @@ func TestKeys_OldDocuments(t *testing.T) {
 			}
 		}
 		pends(t, store, "acme", 2)
+
+		late := []priority.Late{{ID: "young", Since: time.Now().Add(-20 * time.Hour)}}
+		if ended := must(store.DoneLate(t.Context(), "acme", late, 0))(t)[0]; ended.Level != 3 || !near(ended.Latency, 3*time.Hour) {
+			t.Errorf("done after three hours, which was 20 hours ago: %v", ended)
+		}
 	})
 }
 

@@ -98,15 +98,16 @@ func (p *Policies) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return err
 	}
-	*p = Policies{Policy: policy}
+	read := Policies{Policy: policy}
 	for name, tier := range all.Tiers {
-		if p.Tiers == nil {
-			p.Tiers = make(map[string]Policy, len(all.Tiers))
+		if read.Tiers == nil {
+			read.Tiers = make(map[string]Policy, len(all.Tiers))
 		}
-		if p.Tiers[name], err = tier.policy(); err != nil {
+		if read.Tiers[name], err = tier.policy(); err != nil {
 			return fmt.Errorf("%w (tier %.80q)", err, name)
 		}
 	}
+	*p = read
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package priority_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"regexp"
@@ -27,6 +28,7 @@ var contract = []struct {
 	{"many documents are as many single ones, in order", manyAreAsManySingle},
 	{"SubmitN is as many Submits", submitNIsAsManySubmits},
 	{"Done ends what is pending, and reports it", doneEndsPending},
+	{"DoneLate ends what was not submitted again", doneLateLeavesLaterSubmits},
 	{"no two customers or documents are mixed up", nothingIsMixedUp},
 	{"a wrong call counts nothing", wrongCallsCountNothing},
 }
@@ -124,6 +126,21 @@ func pends(t testing.TB, store priority.Store, customer string, want int64) {
 
 // unknown is the state of a customer of whom nothing is known.
 var unknown = priority.State{NextLevel: priority.First, RuleLevel: priority.First}
+
+func doneLateLeavesLaterSubmits(t *testing.T, store priority.Store) {
+	ids := numbered("invoice", 1500)
+	for since, left := range map[time.Duration]int64{0: 0, time.Hour: 1500} {
+		must(submit(t, store, "acme", ids...))(t)
+		late := make([]priority.Late, len(ids))
+		for i, id := range ids {
+			late[i] = priority.Late{ID: id, Since: time.Now().Add(-since)}
+		}
+		must(store.(interface {
+			DoneLate(context.Context, string, []priority.Late, time.Duration) ([]priority.Ended, error)
+		}).DoneLate(t.Context(), "acme", late, 0))(t)
+		pends(t, store, "acme", left)
+	}
+}
 
 func nothingIsMixedUp(t *testing.T, store priority.Store) {
 	ctx := t.Context()

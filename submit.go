@@ -2,6 +2,7 @@ package priority
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -118,8 +119,9 @@ type Late struct {
 }
 
 // DoneLate is a DoneN of documents that were done some time ago. It leaves those pending that
-// were submitted again since then.
+// were submitted again since then, but for as long as the call was on its way to Redis.
 func (s *RedisStore) DoneLate(ctx context.Context, customer string, documents []Late, took time.Duration) ([]Ended, error) {
+	documents = slices.Clone(documents) // go-redis may read them after it has returned
 	ids := make([]string, len(documents))
 	for i, document := range documents {
 		ids[i] = document.ID

@@ -132,7 +132,7 @@ func (f *Follower) run() {
 			return
 		}
 		text, changed, err := f.read()
-		if f.live.Err() == nil { // else that is why it failed
+		if err == nil || f.live.Err() == nil { // else that is why it failed
 			err = f.take(text, changed, err)
 		}
 		if answer != nil {

@@ -30,7 +30,8 @@ func ask[T any](s *Store, ctx context.Context, customer string, counts bool, cal
 	if !s.answers(ctx, err) {
 		return answer, false, err
 	}
-	answer, second := call(pastDeadline(ctx), s.memory)
+	answer, second := call(context.WithoutCancel(ctx), s.memory)
+	s.used.Store(true)
 	return answer, true, bothFailed(err, second)
 }
 
@@ -66,7 +67,8 @@ func each[T any](s *Store, ctx context.Context, items []T, customer func(T) stri
 			places, rest = append(places, at), append(rest, items[at])
 		}
 	}
-	answers, err := ask(pastDeadline(ctx), s.memory, rest)
+	answers, err := ask(context.WithoutCancel(ctx), s.memory, rest)
+	s.used.Store(true)
 	left, seconds := make([]error, len(items)), itemerrors.Of(err, len(rest))
 	for i, at := range places {
 		if left[at] = bothFailed(errs[at], seconds[i]); left[at] == nil {
@@ -131,7 +133,6 @@ func (s *Store) answers(ctx context.Context, err error) bool {
 	if err == nil || errors.Is(err, priority.ErrInvalid) || errors.Is(ctx.Err(), context.Canceled) {
 		return false
 	}
-	s.used.Store(true)
 	s.retryLater()
 	if s.opts.OnError != nil && err != errOpen {
 		s.opts.OnError(err)
@@ -162,14 +163,6 @@ func reached(err error) bool {
 func impatient(ctx context.Context, err error) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && errors.Is(err, context.DeadlineExceeded) && time.Until(deadline) <= script.LongestShare
-}
-
-// pastDeadline lets memory answer after the deadline has passed during the primary's call.
-func pastDeadline(ctx context.Context) context.Context {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return context.WithoutCancel(ctx)
-	}
-	return ctx
 }
 
 // bothFailed returns the error of a call that failed in memory too, in the primary's

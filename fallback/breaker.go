@@ -10,7 +10,8 @@ import (
 const mostProbes = 10
 
 // mostRounds rounds of many failures in a row, each ended by a successful probe with no
-// document counted, open the circuit: a Redis whose memory is full accepts probes.
+// document counted, open the circuit: a Redis whose memory is full accepts probes. Only the
+// first begins at once, so that one customer's failures leave others time to be counted.
 const mostRounds = 8
 
 // breaker counts the failures of the primary. Many in a row open the circuit, if a probe
@@ -25,9 +26,10 @@ type breaker struct {
 	doubted   atomic.Bool  // a caller's time was over before the primary answered
 	successes atomic.Uint64
 
+	rounds atomic.Int32 // as in mostRounds, since a document was counted
+
 	mu     sync.Mutex // held by all that write the fields, except successes
 	probes int        // that succeeded while half-open
-	rounds int        // as in mostRounds, since a document was counted
 	cause  error      // the last failure
 }
 
@@ -49,7 +51,7 @@ func (b *breaker) needsProbe() bool { return b.failing() || b.doubted.Load() }
 // that closed the circuit.
 func (b *breaker) succeeded(counted bool) (n uint64, closing bool) {
 	n = b.successes.Add(1)
-	if !b.failing() && b.failures.Load() == 0 {
+	if !b.failing() && b.failures.Load() == 0 && (!counted || b.rounds.Load() == 0) {
 		return n, false
 	}
 	b.mu.Lock()
@@ -59,7 +61,7 @@ func (b *breaker) succeeded(counted bool) (n uint64, closing bool) {
 		b.failures.Store(0)
 		b.suspect.Store(false)
 		if counted {
-			b.rounds = 0
+			b.rounds.Store(0)
 		}
 	case halfOpen:
 		return n, counted && b.close()
@@ -78,7 +80,7 @@ func (b *breaker) doubt(err error) {
 
 // failed records a failure, and reports whether there are so many in a row that a probe
 // must now find out whether the primary works for anyone. A success since before shows that
-// it does.
+// it does, and a probe that it did a moment ago.
 func (b *breaker) failed(err error, before uint64) (many bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,7 +93,7 @@ func (b *breaker) failed(err error, before uint64) (many bool) {
 	if b.state.Load() == halfOpen {
 		b.state.Store(open)
 	}
-	return b.failures.Add(1) >= b.most && b.state.Load() == closed
+	return b.failures.Add(1) >= b.most && b.state.Load() == closed && b.rounds.Load() == 0
 }
 
 // probed records whether a probe reached the primary. It opens the circuit after many
@@ -111,7 +113,7 @@ func (b *breaker) probed(works bool) (changed bool) {
 		b.suspect.Store(false) // but fewer than most failures keep counting if the next call fails
 		if b.failures.Load() >= b.most {
 			b.failures.Store(0)
-			if b.rounds++; b.rounds == mostRounds {
+			if b.rounds.Add(1) == mostRounds {
 				b.state.Store(open)
 				return true
 			}
@@ -127,7 +129,7 @@ func (b *breaker) probed(works bool) (changed bool) {
 // close closes the circuit. The caller holds mu.
 func (b *breaker) close() bool {
 	b.failures.Store(0)
-	b.rounds = 0
+	b.rounds.Store(0)
 	b.suspect.Store(false)
 	b.cause = nil
 	b.state.Store(closed)
@@ -138,5 +140,8 @@ func (b *breaker) close() bool {
 func (b *breaker) away() (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state.Load() != closed, b.cause
+	if b.state.Load() == closed {
+		return false, nil // a call may have failed since
+	}
+	return true, b.cause
 }

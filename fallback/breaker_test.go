@@ -145,6 +145,27 @@ func TestCircuit_PartOfRedis(t *testing.T) {
 	})
 }
 
+// A customer for whom the primary always fails does not keep others from it, however often that
+// customer sends.
+func TestCircuit_OneCustomer(t *testing.T) {
+	for _, rate := range []int{10, 100, 1000} { // documents of that customer for one of another
+		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+			p.fail(only("", "acme", down), nil)
+			for n := range 50 {
+				if d, err := f.Next(t.Context(), "globex"); err != nil || d.Degraded {
+					t.Fatalf("document %d: %+v, %v", n+1, d, err)
+				}
+				for range rate {
+					if d, err := f.Next(t.Context(), "acme"); err != nil || !d.Degraded {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+	}
+}
+
 // Callers with less time than the primary takes to fail do not open the circuit. But they make
 // the store ask the primary, which decides.
 func TestCircuit_ImpatientCallers(t *testing.T) {

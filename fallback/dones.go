@@ -78,12 +78,16 @@ func (d *dones) add(customer, document string, done owed) {
 	}
 }
 
-// dropOne makes room at the cost of the customer with the most. The caller holds mu.
+// dropOne makes room at the cost of the one with the most of a few customers. The caller
+// holds mu.
 func (d *dones) dropOne() {
-	most := ""
-	for customer, documents := range d.customers {
+	most, looked := "", 0
+	for customer, documents := range d.customers { // from a random one on
 		if len(documents) > len(d.customers[most]) {
 			most = customer
+		}
+		if looked++; looked == 16 {
+			break
 		}
 	}
 	for document := range d.customers[most] {

@@ -27,9 +27,9 @@ type Options struct {
 	// failure, and sends it the Dones that it missed. Default: 500 ms.
 	RetryAfter time.Duration
 
-	// MaxDones is the most Dones remembered for the primary. Each further one replaces one of
-	// the customer with the most, whose document counts as pending in the primary until its
-	// lease ends. Default: 100,000.
+	// MaxDones is the most Dones remembered for the primary. Each further one replaces another,
+	// most likely of a customer with many, whose document counts as pending in the primary until
+	// its lease ends. Default: 100,000.
 	MaxDones int
 
 	// OnChange is called when the circuit opens (true, and the primary's last
@@ -113,7 +113,7 @@ func New(primary priority.Store, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{primary: primary, memory: own, opts: *opts}
-	s.late, _ = primary.(late)
+	s.late, _ = priority.As[late](primary)
 	s.opts.RetryAfter = cmp.Or(opts.RetryAfter, defaultRetryAfter)
 	s.breaker.most = int32(min(cmp.Or(opts.MaxFailures, defaultMaxFailures), math.MaxInt32))
 	s.dones.most = cmp.Or(opts.MaxDones, defaultMaxDones)

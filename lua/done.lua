@@ -8,11 +8,11 @@
 --          empty: just now
 -- ARGV     then the ids of 1 to 1000 documents
 --
--- Reply    {latency, level, …}: for each document the milliseconds since its Submit
---          and the level that it was given; 0 and 0 for one that was not pending, for the
---          second of two of the same id, and for one that was submitted again after it was
---          done, which stays pending. A document whose lease has ended counts as pending
---          here, within a day.
+-- Reply    {latency, level, …}: for each document the milliseconds from its Submit until it
+--          was done, and the level that it was given; 0 and 0 for one that was not pending,
+--          for the second of two of the same id, and for one that was submitted again after
+--          it was done, which stays pending. A document whose lease has ended counts as
+--          pending here, within a day.
 -- Errors   CORRUPTPENDING: the key holds something else. ERR the …: ARGV is wrong.
 --          Redis's own (NOPERM, READONLY …). With any of them nothing was changed, except that
 --          without a right to a command here those before it have run.
@@ -51,13 +51,14 @@ elseif averages and (averages >= 1e13 or averages % 1 > 0 or averages % 1000000 
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-local done = members
+local done, since = members, {}
 if late ~= '' then
   local i = 1
   done = {'', ''} -- an id that no document has: ZREM needs one
   for ago in string.gmatch(late, '%d+') do
     i = i + 1
-    if not scores[i] or math.abs(scores[i]) < 256 * (now - ago + 1) then
+    since[i] = now - ago
+    if not scores[i] or math.abs(scores[i]) < 256 * (since[i] + 1) then
       done[#done + 1] = members[i]
     else
       scores[i] = false
@@ -86,7 +87,7 @@ for i = 1, n do
     seen[id] = true
     local at = math.abs(score)
     level = at % 256
-    took = max(now - (at - level) / 256, 0)
+    took = max((since[i + 1] or now) - (at - level) / 256, 0)
     if not (took <= 86400000) then -- an infinite score, set by hand, has no time
       took, level = 0, 0
     elseif averages and score + 0 > 0 then

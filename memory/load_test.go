@@ -132,6 +132,18 @@ func TestSubmit_Fades(t *testing.T) {
 	}
 }
 
+// What was done a while ago was late by less.
+func TestDoneLate_Latency(t *testing.T) {
+	s := openLoads(t, priority.Policy{}, 0)
+	names, _ := s.submit(1)
+	s.now = s.now.Add(time.Hour)
+	late := []priority.Late{{ID: names[0], Since: time.Now().Add(-50 * time.Minute)}}
+	ended, err := s.DoneLate(t.Context(), "acme", late, 0)
+	if err != nil || ended[0].Latency.Round(time.Minute) != 10*time.Minute {
+		t.Errorf("%v, %v", ended, err)
+	}
+}
+
 // A lease is 20 times as long as documents take, at least 3 minutes, and at most what
 // the option says.
 func TestLease(t *testing.T) {

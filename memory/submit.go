@@ -113,7 +113,7 @@ func (s *Store) Done(ctx context.Context, customer, document string, took time.D
 }
 
 func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
-	return s.doneN(ctx, "DoneN", customer, documents, took, func(*document, int) bool { return false })
+	return s.doneN(ctx, "DoneN", customer, documents, took, nil)
 }
 
 // DoneLate is a DoneN of documents that were done some time ago. It leaves those pending that
@@ -123,14 +123,13 @@ func (s *Store) DoneLate(ctx context.Context, customer string, documents []prior
 	for i, document := range documents {
 		ids[i] = document.ID
 	}
-	return s.doneN(ctx, "DoneLate", customer, ids, took, func(d *document, i int) bool {
-		return d.at.UnixMilli() > s.latest.Add(-time.Since(documents[i].Since)).UnixMilli()
-	})
+	began := time.Now()
+	return s.doneN(ctx, "DoneLate", customer, ids, took, func(i int) time.Duration { return max(began.Sub(documents[i].Since), 0) })
 }
 
-// doneN ends documents, except those of which again says that they were submitted again.
+// doneN ends documents that were done as long ago as late says, if that is not nil.
 func (s *Store) doneN(ctx context.Context, operation, customer string, documents []string, took time.Duration,
-	again func(d *document, i int) bool) ([]priority.Ended, error) {
+	late func(i int) time.Duration) ([]priority.Ended, error) {
 	if err := check.DoneN(customer, documents, took); err != nil || len(documents) == 0 {
 		return nil, err
 	}
@@ -144,11 +143,15 @@ func (s *Store) doneN(ctx context.Context, operation, customer string, documents
 		cost := s.took.Relative(each)
 		for i := from; i < to; i++ {
 			d := c.documents[documents[i]]
-			if d == nil || again(d, i) {
+			done := now
+			if late != nil {
+				done = now.Add(-late(i))
+			}
+			if d == nil || late != nil && d.at.UnixMilli() > done.UnixMilli() {
 				continue
 			}
 			s.submitted.remove(d)
-			latency := now.Sub(d.at).Truncate(time.Millisecond)
+			latency := max(done.Sub(d.at), 0).Truncate(time.Millisecond)
 			ended[i] = priority.Ended{Latency: latency, Level: d.level}
 			if isRemembered {
 				c.history.Done(latency, d.window == &c.flood, cost)
