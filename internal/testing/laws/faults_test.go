@@ -104,11 +104,6 @@ func (b *book) step(s step) {
 		return
 	case s.fault != nil:
 		fault := *s.fault
-		if !b.recovering() { // who has recovered has forgotten
-			for _, a := range b.accounts {
-				a.second = second{}
-			}
-		}
 		if b.fail(fault); fault.Class == priority.ErrCorrupt {
 			for _, a := range b.accounts {
 				for id, d := range a.docs { // a Done that it fails is not sent again
