@@ -39,6 +39,7 @@ func usageError(format string, args ...any) error {
 
 func exitStatus(err error) int {
 	var marked statusError
+	var missing insight.Missing
 	switch {
 	case err == nil:
 		return 0
@@ -50,6 +51,8 @@ func exitStatus(err error) int {
 		return exitInterrupted
 	case errors.Is(err, priority.ErrOutcomeUnknown):
 		return exitUnknown
+	case errors.As(err, &missing):
+		return exitSomeFailed
 	case insight.Unreachable(err):
 		return exitUnreachable
 	}

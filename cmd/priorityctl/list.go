@@ -55,11 +55,15 @@ func (f *listFlags) print(c *call, s *insight.Snapshot, _ []string) error {
 		}
 	}
 	c.warn(s)
+	var missing insight.Missing
 	printed, rows := 0, table{number: "COUNT/LOAD"}
 	for brief, err := range s.Customers(c.ctx(), f.pace) {
 		switch {
-		case err != nil:
+		case err != nil && len(c.masters) == 1:
 			return err
+		case err != nil:
+			missing.Add(err)
+			continue
 		case !f.want(brief):
 			continue
 		case c.asJSON:
@@ -76,7 +80,7 @@ func (f *listFlags) print(c *call, s *insight.Snapshot, _ []string) error {
 	if printed == 0 && !c.asJSON {
 		fmt.Fprintln(c.out, "No such customer.")
 	}
-	return nil
+	return missing.Err()
 }
 
 // want reports whether a customer is asked for. A corrupt one has no level.

@@ -274,24 +274,3 @@ func TestList(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 }
-
-func TestList_Cluster(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3)
-	documents := map[string]int{}
-	for i := range 300 {
-		documents[fmt.Sprint("c", i)] = 1
-	}
-	count(t, cluster.Client(), documents)
-	o := operatorOn(t, "-redis", "redis+cluster://"+strings.Join(cluster.Addrs(), ","))
-	if all := objects(t, o.ok("list", "-json")); len(all) != 300 {
-		t.Errorf("%d customers", len(all))
-	}
-	o.ok("override", "set", "c1", "c2", "c3", "-level", "2", "-for", "1h", "-why", "x")
-	if all := objects(t, o.ok("override", "list", "-json")); len(all) != 3 {
-		t.Errorf("overrides are %v", all)
-	}
-	holds(t, o.ok("ping"), "operator ok", "worker ok")
-	o.flags = []string{"-redis", "redis://" + cluster.Addrs()[0]}
-	o.refused(exitUsage, "a node of a cluster", "get", "c1")
-}

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"context"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -65,11 +66,15 @@ func newOverrideSet() *cobra.Command {
 			return usageError("level %d: the queue's levels are 1 to %d", level, s.Last)
 		}
 		return c.eachCustomer(names, func(name string) (any, error) {
-			change := overrideChange{Name: customer.NameOf(name), Says: insight.Says(bounds), Until: s.Now.Add(set.lasts).UTC().Truncate(time.Second)}
-			if len(names) == 1 { // for many it would take too many calls
-				change.notes = append(change.notes, nextLevel(c.ctx(), s, name, bounds), unapplied(s))
+			state, err := s.Peek(c.ctx(), name)
+			corrupt := errors.Is(err, priority.ErrCorrupt)
+			if err != nil && !corrupt { // before it is listed
+				return nil, err
 			}
-			var err error
+			change := overrideChange{Name: customer.NameOf(name), Says: insight.Says(bounds), Until: s.Now.Add(set.lasts).UTC().Truncate(time.Second)}
+			if len(names) == 1 && !corrupt {
+				change.notes = []string{nextLevel(s, state, bounds), unapplied(s)}
+			}
 			change.Replaced, err = c.Admin.SetOverride(c.ctx(), name, bounds, set.lasts, set.change(c))
 			return change, err
 		})
@@ -108,11 +113,7 @@ type overrideChange struct {
 }
 
 // nextLevel says what an override does to a customer's next document.
-func nextLevel(ctx context.Context, s *insight.Snapshot, name string, bounds priority.Bounds) string {
-	state, err := s.Store.Peek(ctx, name)
-	if err != nil {
-		return ""
-	}
+func nextLevel(s *insight.Snapshot, state priority.State, bounds priority.Bounds) string {
 	says := fmt.Sprintf("The next document gets level %d", bounds.Level(state.RuleLevel, s.Last))
 	if bounds.Level(state.RuleLevel, s.Last) == state.NextLevel {
 		says += ", as before."
@@ -127,6 +128,9 @@ func nextLevel(ctx context.Context, s *insight.Snapshot, name string, bounds pri
 
 // unapplied says which workers do not apply overrides; empty: all do.
 func unapplied(s *insight.Snapshot) string {
+	if s.ReportsErr != nil {
+		return "Who applies it is not known: the workers' reports cannot be read."
+	}
 	var names []string
 	for _, w := range s.Workers {
 		if w.Here && (!w.Overrides || w.Degraded) {
@@ -188,13 +192,14 @@ func newOverrideList() *cobra.Command {
 	registerJSON(command)
 	return connected(command, nil, func(c *call, _ []string) error {
 		all, err := c.Overrides(c.ctx())
-		if err != nil {
+		var missing insight.Missing
+		if err != nil && !errors.As(err, &missing) {
 			return err
 		}
 		switch {
 		case c.asJSON:
-			return writeAll(c.out, all)
-		case len(all) == 0:
+			return cmp.Or(writeAll(c.out, all), missing.Err())
+		case len(all) == 0 && missing == nil:
 			_, err = fmt.Fprintln(c.out, "There are no overrides.")
 			return err
 		}
@@ -209,6 +214,6 @@ func newOverrideList() *cobra.Command {
 			indented(&out, 12, o.ByWhom())
 		}
 		_, err = io.WriteString(c.out, out.String())
-		return err
+		return cmp.Or(err, missing.Err())
 	})
 }

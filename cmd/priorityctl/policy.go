@@ -199,7 +199,10 @@ func newPolicyChange(use, long string, args cobra.PositionalArgs, choose func(c 
 // not be read, no one can have seen them, and any are replaced.
 func (c *call) setPolicies(seen *insight.Snapshot, policies *priority.Policies, change control.Change) (version int64, err error) {
 	replaces := seen.Applied.Version
-	if seen.PoliciesErr != nil {
+	switch {
+	case insight.Unreachable(seen.PoliciesErr):
+		return 0, seen.PoliciesErr
+	case seen.PoliciesErr != nil:
 		replaces = control.AnyVersion
 	}
 	if policies == nil {
@@ -210,6 +213,9 @@ func (c *call) setPolicies(seen *insight.Snapshot, policies *priority.Policies, 
 
 // mayFollow refuses policies with more levels than a worker's queue has.
 func mayFollow(s *insight.Snapshot, policies priority.Policies) error {
+	if s.ReportsErr != nil {
+		return fmt.Errorf("who can follow is not known: nothing was changed, -yes applies it: %w", s.ReportsErr)
+	}
 	var names []string
 	for _, w := range s.Workers {
 		if w.Here && w.Levels > 0 && w.Levels < policies.Policy.Last() {

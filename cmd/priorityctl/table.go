@@ -22,7 +22,7 @@ func (t table) heading() string {
 }
 
 func (t table) line(b insight.Busy) string {
-	next, rule, number, pending, oldest, resets, who := "-", "-", "corrupt", "-", "-", "-", insight.Shown(b.Exact())
+	next, rule, number, pending, oldest, resets, who := "-", "-", "-", "-", "-", "-", insight.Shown(b.Exact())
 	if state := b.State; state != nil {
 		next, rule, number = fmt.Sprint(state.NextLevel), strings.TrimPrefix(state.Rule.String(), "by "), insight.Number(*state)
 		switch {
@@ -41,6 +41,7 @@ func (t table) line(b insight.Busy) string {
 		}
 	}
 	if b.Corrupt != "" {
+		number = "corrupt"
 		who += ", " + insight.Shown(b.Corrupt)
 	}
 	if t.reported {

@@ -71,6 +71,9 @@ func (d drawing) head() []string {
 	if slices.ContainsFunc(s.Workers, func(w insight.Worker) bool { return w.Here && !w.Follows }) {
 		add(s.Following())
 	}
+	if d.live && d.top.Missing != nil { // else it is on stderr
+		add(insight.OneLine(s.Hidden(d.top.Missing)))
+	}
 	if stuck := d.top.Stuck(); stuck != "" {
 		add(stuck)
 	}

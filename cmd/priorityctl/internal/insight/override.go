@@ -1,12 +1,16 @@
 package insight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/keys"
 )
 
 // Override is a customer's override, and words for it.
@@ -22,9 +26,14 @@ func overrideAt(now time.Time, o control.Override) Override {
 	return Override{o, max(o.Until.Sub(now), time.Millisecond)}
 }
 
-// Overrides returns all overrides, the next to end first.
+// Overrides returns all overrides, the next to end first. Those that can be read come with an
+// error that is [Missing].
 func (i *Inspector) Overrides(ctx context.Context) ([]Override, error) {
+	var missing Missing
 	found, err := i.Admin.Overrides(ctx)
+	if cluster, ok := i.Client.(*redis.ClusterClient); ok && err != nil {
+		found, missing, err = i.eachOverride(ctx, cluster)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +42,31 @@ func (i *Inspector) Overrides(ctx context.Context) ([]Override, error) {
 	for at, o := range found {
 		all[at] = overrideAt(now, o)
 	}
-	return all, err
+	return all, cmp.Or(err, missing.Err())
+}
+
+// eachOverride reads the overrides one by one, as some are on a master that cannot be asked.
+func (i *Inspector) eachOverride(ctx context.Context, cluster *redis.ClusterClient) (found []control.Override, missing Missing, err error) {
+	prefix := keys.Prefix(i.Prefix)
+	customers, err := cluster.ZRange(ctx, prefix.Overrides(), 0, -1).Result()
+	for _, name := range customers {
+		key := prefix.Of(name, keys.Override)
+		master, err := cluster.MasterForKey(ctx, key)
+		if err == nil {
+			err = master.Get(ctx, key).Err()
+		}
+		var o *control.Override
+		if err == nil {
+			o, err = i.Admin.Override(ctx, name)
+		}
+		switch {
+		case err == nil && o != nil:
+			found = append(found, *o)
+		case Unreachable(err): // else it has ended, or is corrupt
+			missing.Add(err)
+		}
+	}
+	return found, missing, err
 }
 
 // Says says what the override does.

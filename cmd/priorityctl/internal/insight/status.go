@@ -24,6 +24,8 @@ func (s *Snapshot) redisChecks(ctx context.Context) (checks []Check) {
 		product, version := m.product()
 		c := Check{"redis", OK, fmt.Sprintf("%s: %s %s, %s, up for %s", m.Name, product, version, m.memory(), Span(m.up())), ""}
 		switch {
+		case m.Away != nil:
+			c = m.away("redis")
 		case len(m.info) == 0:
 			c.Found = m.Name + " answers; this user may not ask for more"
 		case m.Replica() != "":
