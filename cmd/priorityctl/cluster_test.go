@@ -55,9 +55,6 @@ func TestCluster(t *testing.T) {
 	if all := objects(t, o.ok("list", "-json")); len(all) != 30 {
 		t.Errorf("%d customers", len(all))
 	}
-	if all := objects(t, o.ok("override", "list", "-json")); len(all) != 3 {
-		t.Errorf("overrides are %v", all)
-	}
 	holds(t, o.ok("ping"), "operator ok", "worker ok")
 
 	o.flags = append(o.flags, "-timeout", "1s")

@@ -48,7 +48,7 @@ good file is replaced, until an operator has imported an export, or decided on t
 
 func newControlImport() *cobra.Command {
 	command := &cobra.Command{
-		Use: "import {FILE | -} -why TEXT", Args: arguments("a file of control export"), DisableFlagsInUseLine: true,
+		Use: "import {FILE | -} -why TEXT", Args: cobra.ExactArgs(1), DisableFlagsInUseLine: true,
 		Long: `Import sets what control export has printed, with the same authors, reasons and ends,
 where there are neither policies nor overrides. With -force it replaces the policies, and
 the overrides of the same customers. It may be run again, with -force.

@@ -143,11 +143,8 @@ func (c *call) eachCustomer(names []string, do func(name string) (any, error)) e
 			return statusError{status, errPrinted}
 		}
 	}
-	switch failed {
-	case 0:
+	if failed == 0 {
 		return nil
-	case len(names):
-		return fmt.Errorf("all %d customers failed", failed)
 	}
 	return statusError{exitSomeFailed, fmt.Errorf("%d of %d customers failed", failed, len(names))}
 }

@@ -73,7 +73,7 @@ func newOverrideSet() *cobra.Command {
 			}
 			change := overrideChange{Name: customer.NameOf(name), Says: insight.Says(bounds), Until: s.Now.Add(set.lasts).UTC().Truncate(time.Second)}
 			if len(names) == 1 && !corrupt {
-				change.notes = []string{nextLevel(s, state, bounds), unapplied(s)}
+				change.notes = []string{nextLevel(s, state, bounds), s.Following() + "."}
 			}
 			change.Replaced, err = c.Admin.SetOverride(c.ctx(), name, bounds, set.lasts, set.change(c))
 			return change, err
@@ -126,23 +126,6 @@ func nextLevel(s *insight.Snapshot, state priority.State, bounds priority.Bounds
 	return says
 }
 
-// unapplied says which workers do not apply overrides; empty: all do.
-func unapplied(s *insight.Snapshot) string {
-	if s.ReportsErr != nil {
-		return "Who applies it is not known: the workers' reports cannot be read."
-	}
-	var names []string
-	for _, w := range s.Workers {
-		if w.Here && (!w.Overrides || w.Degraded) {
-			names = append(names, w.Called())
-		}
-	}
-	if names == nil {
-		return ""
-	}
-	return "Not applied by " + insight.Named(names) + ": see priorityctl workers."
-}
-
 // String is what a person reads.
 func (o overrideChange) String() string {
 	var out strings.Builder
@@ -155,9 +138,7 @@ func (o overrideChange) String() string {
 		notes = append(notes, fmt.Sprintf("Before: %s, %s", insight.Says(r.Bounds), insight.Override{Override: *r}.ByWhom()))
 	}
 	for _, note := range notes {
-		if note != "" {
-			out.WriteString("\n  " + strings.ReplaceAll(insight.Wrap(note, 77), "\n", "\n  "))
-		}
+		out.WriteString("\n  " + strings.ReplaceAll(insight.Wrap(note, 77), "\n", "\n  "))
 	}
 	return out.String()
 }
@@ -192,8 +173,8 @@ func newOverrideList() *cobra.Command {
 	registerJSON(command)
 	return connected(command, nil, func(c *call, _ []string) error {
 		all, err := c.Overrides(c.ctx())
-		var missing insight.Missing
-		if err != nil && !errors.As(err, &missing) {
+		missing, partly := errors.AsType[insight.Missing](err)
+		if err != nil && !partly {
 			return err
 		}
 		switch {

@@ -20,10 +20,10 @@ fleet.Join, or its equivalent in another language.
   priorityctl top
   priorityctl top -once
 
-DOCS, BY COUNT, BY LOAD are documents that got the level in the last minute, by the
-rule; PENDING and OLDEST what waits there, of the customers that reports name; MEDIAN
-and 95TH the time from Submit to Done. LATEST and NEXT are the level of the customer's
-latest document, and of one that arrives now.`
+DOCS are documents that got the level in the last minute; PENDING and OLDEST what waits
+there, of the customers that reports name; MEDIAN and 95TH the time from Submit to Done.
+LATEST and NEXT are the level of the customer's latest document, and of one that arrives
+now.`
 
 func newTop() *cobra.Command {
 	command := &cobra.Command{Use: "top", Long: topLong}

@@ -55,8 +55,7 @@ type Away struct {
 
 func (e Away) Error() string {
 	reason := e.error
-	var network *net.OpError
-	if errors.As(reason, &network) { // without the addresses of the connection
+	if network, ok := errors.AsType[*net.OpError](reason); ok { // without the addresses of the connection
 		reason = network.Err
 	}
 	return fmt.Sprintf("cannot reach %s: %v", e.name, reason)
@@ -92,5 +91,3 @@ func (m Missing) Error() string {
 	}
 	return strings.Join(all, "; ") + ": what is there is missing"
 }
-
-func (m Missing) Unwrap() []error { return m }

@@ -3,6 +3,7 @@ package insight
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -43,6 +44,9 @@ func (s *Snapshot) Customers(ctx context.Context, pace int) iter.Seq2[Brief, err
 					if !yield(brief, nil) {
 						return
 					}
+				}
+				if _, named := errors.AsType[Away](err); err != nil && !named { // so that it says where
+					err = fmt.Errorf("%s: %w", master.Name, err)
 				}
 				if err != nil && (!yield(Brief{}, err) || ctx.Err() != nil) {
 					return

@@ -3,6 +3,7 @@ package insight
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,15 +27,15 @@ func overrideAt(now time.Time, o control.Override) Override {
 	return Override{o, max(o.Until.Sub(now), time.Millisecond)}
 }
 
-// Overrides returns all overrides, the next to end first. Those that can be read come with an
-// error that is [Missing].
+// Overrides returns all overrides, the next to end first. An error that is [Missing] comes with
+// those that could be read.
 func (i *Inspector) Overrides(ctx context.Context) ([]Override, error) {
 	var missing Missing
 	found, err := i.Admin.Overrides(ctx)
 	if cluster, ok := i.Client.(*redis.ClusterClient); ok && err != nil {
-		found, missing, err = i.eachOverride(ctx, cluster)
+		found, missing = i.eachOverride(ctx, cluster)
 	}
-	if err != nil {
+	if err != nil && missing == nil {
 		return nil, err
 	}
 	now, err := i.Admin.Now(ctx)
@@ -46,27 +47,24 @@ func (i *Inspector) Overrides(ctx context.Context) ([]Override, error) {
 }
 
 // eachOverride reads the overrides one by one, as some are on a master that cannot be asked.
-func (i *Inspector) eachOverride(ctx context.Context, cluster *redis.ClusterClient) (found []control.Override, missing Missing, err error) {
+func (i *Inspector) eachOverride(ctx context.Context, cluster *redis.ClusterClient) (found []control.Override, missing Missing) {
 	prefix := keys.Prefix(i.Prefix)
-	customers, err := cluster.ZRange(ctx, prefix.Overrides(), 0, -1).Result()
-	for _, name := range customers {
-		key := prefix.Of(name, keys.Override)
-		master, err := cluster.MasterForKey(ctx, key)
+	for _, name := range cluster.ZRange(ctx, prefix.Overrides(), 0, -1).Val() {
+		master, err := cluster.MasterForKey(ctx, prefix.Of(name, keys.Override))
 		if err == nil {
-			err = master.Get(ctx, key).Err()
+			err = master.Ping(ctx).Err() // which names the master
 		}
 		var o *control.Override
-		if err == nil {
+		if !Unreachable(err) {
 			o, err = i.Admin.Override(ctx, name)
 		}
-		switch {
-		case err == nil && o != nil:
+		if o != nil {
 			found = append(found, *o)
-		case Unreachable(err): // else it has ended, or is corrupt
+		} else if err != nil && !errors.Is(err, control.ErrCorrupt) {
 			missing.Add(err)
 		}
 	}
-	return found, missing, err
+	return found, missing
 }
 
 // Says says what the override does.

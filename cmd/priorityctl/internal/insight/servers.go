@@ -158,18 +158,15 @@ func (m Master) setting(ctx context.Context, name string) (value string, ok bool
 
 func (m Master) version() Check {
 	product, version := m.product()
-	oldest, newest := []int{6, 2}, 8
+	oldest := []int{6, 2}
 	if product == "Valkey" {
-		oldest, newest = []int{7, 2}, 9
+		oldest = []int{7, 2}
 	}
 	c := Check{"version", OK, fmt.Sprintf("%s: %s %s, up for %s", m.Name, product, version, Span(m.up())), ""}
 	var numbers [2]int
 	fmt.Sscanf(version, "%d.%d", &numbers[0], &numbers[1])
-	switch {
-	case slices.Compare(numbers[:], oldest) < 0:
+	if slices.Compare(numbers[:], oldest) < 0 {
 		c.Status, c.Remedy = Failed, fmt.Sprintf("upgrade to %s %d.%d or later", product, oldest[0], oldest[1])
-	case numbers[0] > newest:
-		c.Status, c.Remedy = Warning, fmt.Sprintf("newer than the %s %d that the module is made for: run its tests on it", product, newest)
 	}
 	return c
 }

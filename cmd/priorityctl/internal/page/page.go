@@ -128,8 +128,7 @@ func (v *visit) note(err error) {
 // text returns an error as a page may show it.
 func (p *Page) text(err error) string {
 	text := insight.OneLine(p.inspector.Hidden(err))
-	var away insight.Away // which is named
-	if insight.Unreachable(err) && !errors.As(err, &away) {
+	if _, named := errors.AsType[insight.Away](err); insight.Unreachable(err) && !named {
 		return "Redis at " + p.inspector.Address + " cannot be reached: " + text
 	}
 	return text
