@@ -117,13 +117,13 @@ func (c *call) needAll() error {
 // reached marks errors of a Redis that could not be reached.
 func (c *call) reached(err error) error {
 	_, marked := errors.AsType[statusError](err)
-	_, named := errors.AsType[insight.Away](err)
+	_, away := errors.AsType[insight.Away](err)
 	switch {
 	case err == nil, marked, errors.Is(err, context.Canceled), errors.Is(err, priority.ErrOutcomeUnknown):
 		return err
 	case redis.IsAuthError(err):
 		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", c.Address, err, passwordVariable)}
-	case insight.Unreachable(err) && !named:
+	case insight.Unreachable(err) && !away:
 		return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w", c.Address, err)}
 	}
 	return err

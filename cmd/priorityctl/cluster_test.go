@@ -62,7 +62,7 @@ func TestCluster(t *testing.T) {
 		node.Signal(syscall.SIGSTOP)
 		return "cannot reach " + node.Addr + ": i/o timeout"
 	}
-	partly := func(status int, says string, lines int, command string, args ...string) {
+	shows := func(status int, says string, lines int, command string, args ...string) {
 		t.Helper()
 		got, out, stderr := o.ask(command, args...)
 		if holds(t, out+stderr, says); got != status || strings.Count(out, "\n") < lines {
@@ -70,12 +70,12 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	missing := hang(cluster.Masters[0])
-	partly(exitSomeFailed, missing, 19, "list", "-json")
-	partly(exitSomeFailed, missing, 2, "override", "list", "-json")
-	partly(exitSomeFailed, missing, 4, "top")
-	partly(exitFailed, missing, 8, "status")
-	partly(exitFailed, missing, 10, "ping")
-	partly(exitSomeFailed, missing, 1, "get", "c1", "c2", "c6", "-json")
+	shows(exitSomeFailed, missing, 19, "list", "-json")
+	shows(exitSomeFailed, missing, 2, "override", "list", "-json")
+	shows(exitSomeFailed, missing, 4, "top")
+	shows(exitFailed, missing, 8, "status")
+	shows(exitFailed, missing, 10, "ping")
+	shows(exitSomeFailed, missing, 1, "get", "c1", "c2", "c6", "-json")
 	o.refused(exitUnreachable, missing, "override", "set", "c6", "-level", "1", "-for", "1h", "-why", "x")
 	o.refused(exitUnreachable, missing, "reset", "-all", "-yes", "c2")
 	o.ok("workers")
@@ -90,9 +90,9 @@ func TestCluster(t *testing.T) {
 	}
 
 	missing = hang(fleets)
-	partly(0, missing, 5, "get", "c0")
-	partly(0, missing, 1, "reset", "c0", "-yes")
-	partly(exitFailed, missing, 8, "status")
+	shows(0, missing, 5, "get", "c0")
+	shows(0, missing, 1, "reset", "c0", "-yes")
+	shows(exitFailed, missing, 8, "status")
 	for _, command := range [][]string{{"workers"}, {"top"}, {"log"}, {"policy"}, {"control", "export"}, {"policy", "apply", "default", "-why", "x"}, {"override", "end", "c2", "-why", "x"}} {
 		o.refused(exitUnreachable, missing, command[0], command[1:]...)
 	}

@@ -38,12 +38,12 @@ func usageError(format string, args ...any) error {
 }
 
 func exitStatus(err error) int {
-	marked, is := errors.AsType[statusError](err)
+	marked, ok := errors.AsType[statusError](err)
 	_, missing := errors.AsType[insight.Missing](err)
 	switch {
 	case err == nil:
 		return 0
-	case is:
+	case ok:
 		return marked.status
 	case errors.Is(err, priority.ErrInvalid):
 		return exitUsage

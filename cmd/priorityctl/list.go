@@ -76,7 +76,7 @@ func (f *listFlags) print(c *call, s *insight.Snapshot, _ []string) error {
 			return err
 		}
 	}
-	if printed == 0 && !c.asJSON {
+	if printed == 0 && missing == nil && !c.asJSON {
 		fmt.Fprintln(c.out, "No such customer.")
 	}
 	return missing.Err()

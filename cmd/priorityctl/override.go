@@ -173,8 +173,8 @@ func newOverrideList() *cobra.Command {
 	registerJSON(command)
 	return connected(command, nil, func(c *call, _ []string) error {
 		all, err := c.Overrides(c.ctx())
-		missing, partly := errors.AsType[insight.Missing](err)
-		if err != nil && !partly {
+		missing, ok := errors.AsType[insight.Missing](err)
+		if err != nil && !ok {
 			return err
 		}
 		switch {

@@ -45,7 +45,7 @@ func (s *Snapshot) Customers(ctx context.Context, pace int) iter.Seq2[Brief, err
 						return
 					}
 				}
-				if _, named := errors.AsType[Away](err); err != nil && !named { // so that it says where
+				if _, away := errors.AsType[Away](err); err != nil && !away { // so that it says where
 					err = fmt.Errorf("%s: %w", master.Name, err)
 				}
 				if err != nil && (!yield(Brief{}, err) || ctx.Err() != nil) {

@@ -128,7 +128,7 @@ func (v *visit) note(err error) {
 // text returns an error as a page may show it.
 func (p *Page) text(err error) string {
 	text := insight.OneLine(p.inspector.Hidden(err))
-	if _, named := errors.AsType[insight.Away](err); insight.Unreachable(err) && !named {
+	if _, away := errors.AsType[insight.Away](err); insight.Unreachable(err) && !away {
 		return "Redis at " + p.inspector.Address + " cannot be reached: " + text
 	}
 	return text
