@@ -17,6 +17,7 @@ import (
 type call struct {
 	*insight.Inspector
 	command *cobra.Command
+	masters []insight.Master // nil: they were not asked yet
 	out     io.Writer
 	asJSON  bool
 }
@@ -90,6 +91,7 @@ func (c *call) meet() error {
 
 // checkReplica refuses a command that changes something on a replica, and warns any other.
 func (c *call) checkReplica(masters []insight.Master) error {
+	c.masters = masters
 	for _, m := range masters {
 		switch replica := m.Replica(); {
 		case replica == "":
@@ -102,15 +104,26 @@ func (c *call) checkReplica(masters []insight.Master) error {
 	return nil
 }
 
+// needAll refuses what only makes sense on all masters.
+func (c *call) needAll() error {
+	for _, m := range c.masters {
+		if m.Away != nil {
+			return m.Away
+		}
+	}
+	return nil
+}
+
 // reached marks errors of a Redis that could not be reached.
 func (c *call) reached(err error) error {
-	var marked statusError
+	_, marked := errors.AsType[statusError](err)
+	_, away := errors.AsType[insight.Away](err)
 	switch {
-	case err == nil, errors.As(err, &marked), errors.Is(err, context.Canceled), errors.Is(err, priority.ErrOutcomeUnknown):
+	case err == nil, marked, errors.Is(err, context.Canceled), errors.Is(err, priority.ErrOutcomeUnknown):
 		return err
 	case redis.IsAuthError(err):
 		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", c.Address, err, passwordVariable)}
-	case insight.Unreachable(err):
+	case insight.Unreachable(err) && !away:
 		return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w", c.Address, err)}
 	}
 	return err
@@ -120,6 +133,9 @@ func (c *call) reached(err error) error {
 func (c *call) warn(s *insight.Snapshot) {
 	if s.PoliciesErr != nil {
 		c.note("operators' settings are ignored: %s", insight.OneLine(c.Hidden(s.PoliciesErr)))
+	}
+	if s.ReportsErr != nil {
+		c.note("the workers' reports are not known: %s", insight.OneLine(c.Hidden(s.ReportsErr)))
 	}
 	if lost := s.Lost(); lost != "" {
 		c.note("%s; the levels below are by %s", lost, s.Source)

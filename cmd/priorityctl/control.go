@@ -32,6 +32,9 @@ good file is replaced, until an operator has imported an export, or decided on t
 	}
 	yes := command.Flags().Bool("yes", false, "print what is left, even if workers report that Redis lost some")
 	return looking(command, nil, func(c *call, s *insight.Snapshot, _ []string) error {
+		if err := c.needAll(); err != nil {
+			return err
+		}
 		if loss := s.Loss(c.ctx()); loss != "" && !*yes {
 			return fmt.Errorf("%s: nothing was exported; control import brings back an earlier export, and -yes prints what is left", loss)
 		}
@@ -45,7 +48,7 @@ good file is replaced, until an operator has imported an export, or decided on t
 
 func newControlImport() *cobra.Command {
 	command := &cobra.Command{
-		Use: "import {FILE | -} -why TEXT", Args: arguments("a file of control export"), DisableFlagsInUseLine: true,
+		Use: "import {FILE | -} -why TEXT", Args: cobra.ExactArgs(1), DisableFlagsInUseLine: true,
 		Long: `Import sets what control export has printed, with the same authors, reasons and ends,
 where there are neither policies nor overrides. With -force it replaces the policies, and
 the overrides of the same customers. It may be run again, with -force.
@@ -58,6 +61,9 @@ the overrides of the same customers. It may be run again, with -force.
 	registerJSON(command)
 	return connected(command, flags.check, func(c *call, args []string) error {
 		text, source, err := readInput(args[0], c.command.InOrStdin())
+		if err == nil {
+			err = c.needAll()
+		}
 		if err != nil {
 			return err
 		}

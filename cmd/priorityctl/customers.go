@@ -119,7 +119,7 @@ func readPolicies(name string, stdin io.Reader) (policies priority.Policies, sou
 }
 
 // eachCustomer does something for each customer and prints the result, or the failure on
-// stderr. With -json, failures are printed as results are. It stops if Redis cannot be reached.
+// stderr. With -json, failures are printed as results are. It stops if no one can be asked any more.
 func (c *call) eachCustomer(names []string, do func(name string) (any, error)) error {
 	failed := 0
 	for i, name := range names {
@@ -135,7 +135,7 @@ func (c *call) eachCustomer(names []string, do func(name string) (any, error)) e
 		}
 		failed++
 		status := exitStatus(failure)
-		over := status == exitUnreachable || status == exitUnknown
+		over := status == exitUnreachable && len(c.masters) == 1 || status == exitUnknown
 		if left := int64(len(names) - i - 1); over && left > 0 {
 			c.note("the %s after it: not tried", insight.Plural(left, "customer"))
 		}
@@ -143,11 +143,8 @@ func (c *call) eachCustomer(names []string, do func(name string) (any, error)) e
 			return statusError{status, errPrinted}
 		}
 	}
-	switch failed {
-	case 0:
+	if failed == 0 {
 		return nil
-	case len(names):
-		return fmt.Errorf("all %d customers failed", failed)
 	}
 	return statusError{exitSomeFailed, fmt.Errorf("%d of %d customers failed", failed, len(names))}
 }

@@ -38,11 +38,12 @@ func usageError(format string, args ...any) error {
 }
 
 func exitStatus(err error) int {
-	var marked statusError
+	marked, ok := errors.AsType[statusError](err)
+	_, missing := errors.AsType[insight.Missing](err)
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &marked):
+	case ok:
 		return marked.status
 	case errors.Is(err, priority.ErrInvalid):
 		return exitUsage
@@ -50,6 +51,8 @@ func exitStatus(err error) int {
 		return exitInterrupted
 	case errors.Is(err, priority.ErrOutcomeUnknown):
 		return exitUnknown
+	case missing:
+		return exitSomeFailed
 	case insight.Unreachable(err):
 		return exitUnreachable
 	}
@@ -84,15 +87,5 @@ func usageErrors(command *cobra.Command) {
 	}
 	for _, child := range command.Commands() {
 		usageErrors(child)
-	}
-}
-
-// arguments checks that there are exactly the arguments that the words name.
-func arguments(what ...string) cobra.PositionalArgs {
-	return func(command *cobra.Command, args []string) error {
-		if len(args) == len(what) {
-			return nil
-		}
-		return fmt.Errorf("%s takes %s, not %s", command.Name(), strings.Join(what, " and "), insight.Plural(int64(len(args)), "argument"))
 	}
 }

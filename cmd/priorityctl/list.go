@@ -19,9 +19,9 @@ Redis at a bounded pace, which spares the fleet; some customers may appear twice
 
 // listFlags say which customers are listed.
 type listFlags struct {
-	levels      []int
-	corrupt     bool
-	limit, pace int
+	levels  []int
+	corrupt bool
+	pace    int
 }
 
 func newList() *cobra.Command {
@@ -30,7 +30,6 @@ func newList() *cobra.Command {
 	flags := command.Flags()
 	flags.IntSliceVar(&list.levels, "level", nil, "only customers whose next document gets one of these levels, such as 8,9")
 	flags.BoolVar(&list.corrupt, "corrupt", false, "only customers with a corrupt key, be it the override's")
-	flags.IntVar(&list.limit, "limit", 0, "stop after so many customers; 0: list all")
 	flags.IntVar(&list.pace, "pace", 20_000, "look at no more keys a second than this; 0: as fast as Redis answers")
 	registerJSON(command)
 	registerPolicy(command)
@@ -41,8 +40,8 @@ func (f *listFlags) check(*cobra.Command) error {
 	switch {
 	case f.corrupt && len(f.levels) > 0:
 		return usageError("a corrupt key has no level: leave out -level")
-	case f.limit < 0 || f.pace < 0:
-		return usageError("-limit %d, -pace %d: neither may be negative", f.limit, f.pace)
+	case f.pace < 0:
+		return usageError("-pace %d is negative", f.pace)
 	}
 	return nil
 }
@@ -55,11 +54,15 @@ func (f *listFlags) print(c *call, s *insight.Snapshot, _ []string) error {
 		}
 	}
 	c.warn(s)
-	printed, rows := 0, table{number: "COUNT/LOAD"}
+	var missing insight.Missing
+	printed, rows := 0, table{}
 	for brief, err := range s.Customers(c.ctx(), f.pace) {
 		switch {
-		case err != nil:
+		case err != nil && (len(c.masters) == 1 || c.ctx().Err() != nil):
 			return err
+		case err != nil:
+			missing.Add(err)
+			continue
 		case !f.want(brief):
 			continue
 		case c.asJSON:
@@ -69,14 +72,14 @@ func (f *listFlags) print(c *call, s *insight.Snapshot, _ []string) error {
 		default:
 			_, err = fmt.Fprintln(c.out, rows.line(insight.Busy{Brief: brief}))
 		}
-		if printed++; err != nil || printed == f.limit {
+		if printed++; err != nil {
 			return err
 		}
 	}
-	if printed == 0 && !c.asJSON {
+	if printed == 0 && missing == nil && !c.asJSON {
 		fmt.Fprintln(c.out, "No such customer.")
 	}
-	return nil
+	return missing.Err()
 }
 
 // want reports whether a customer is asked for. A corrupt one has no level.

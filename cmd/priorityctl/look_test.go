@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/testing/redistest"
@@ -41,7 +40,7 @@ func TestGet(t *testing.T) {
 	submit(t, member, "archive", 300)
 	count(t, client, map[string]int{"acme": 30})
 	holds(t, o.ok("get", "archive"), "rule by load", "next level 7 of 1 to 9: load > 32,768, ≥ 16 pending", "300, the oldest for",
-		"archive waits behind levels 1 to 6", "flood 119 of them", "the flood's 120th pending document, and floods take turns", "fewer of those that count, it gets level 5.")
+		"archive waits behind levels 1 to 6", "flood 119 of them", "pending document 120 of the flood, and floods take turns", "fewer of those that count, it gets level 5.")
 	redistest.Await(t, "the flood is reported", func() bool {
 		said := strings.Join(strings.Fields(o.ok("get", "archive")), " ")
 		return strings.Contains(said, "300 documents, the latest at level 7") && strings.Contains(said, "The flood began at")
@@ -78,7 +77,7 @@ func TestTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "308 documents") })
-	holds(t, o.ok("top"), "LEVEL BY COUNT BY LOAD PENDING MEDIAN 95TH OLDEST", "6 0 15 15 - -", "7 0 104 104 - -", "archive", "acme", "bakery")
+	holds(t, o.ok("top"), "LEVEL DOCS PENDING MEDIAN 95TH OLDEST", "6 15 15 - -", "7 104 104 - -", "archive", "acme", "bakery")
 	top := objects(t, o.ok("top", "-json"))[0]
 	if top["workers"] != 1. || len(top["busiest"].([]any)) != 3 || len(top["levels"].([]any)) != 9 {
 		t.Errorf("got %v", top)
@@ -133,41 +132,6 @@ func TestTop_Live(t *testing.T) {
 	}
 }
 
-// LATEST is the youngest decision, not the answer of the youngest report.
-func TestTop_YoungestDecision(t *testing.T) {
-	t.Parallel()
-	o, client := started(t)
-	count(t, client, map[string]int{"acme": 1})
-	r := fleet.Report{ID: "w1", Levels: 9, Overrides: true, Busiest: []fleet.Busy{{Customer: "acme", Documents: 3, Rule: priority.ByCount, Level: 7, Ago: time.Second}}}
-	write(t, client, r, 5*time.Second)
-	r.ID, r.Busiest[0].Level, r.Busiest[0].Ago = "w2", 2, 50*time.Second
-	write(t, client, r, 0)
-	if busiest := objects(t, o.ok("top", "-json"))[0]["busiest"].([]any)[0].(map[string]any); busiest["latest_level"] != 7. || busiest["documents"] != 6. {
-		t.Errorf("got %v", busiest)
-	}
-}
-
-// A backlog that is not served is seen, although nothing of its level was done.
-func TestStatus_Stuck(t *testing.T) {
-	t.Parallel()
-	o, client := started(t)
-	member := join(t, client, "w1")
-	submit(t, member, "archive", 300)
-	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "300 documents") })
-	for _, document := range client.ZRangeWithScores(t.Context(), "priority:{archive}:pending", 0, -1).Val() { // five minutes ago
-		if document.Score < 0 {
-			document.Score += 256 * 300_000
-		} else if document.Score > 1e13 {
-			document.Score -= 256 * 300_000
-		}
-		client.ZAdd(t.Context(), "priority:{archive}:pending", document)
-	}
-	status, out, _ := o.ask("status")
-	if holds(t, out, "stuck", "No document of level 1–7 was done in the last minute; 300 pending, the oldest for 5m", "archive"); status != exitFailed {
-		t.Errorf("status %d", status)
-	}
-}
-
 // Each incident is named with its cause and remedy; the exit status is for probes.
 func TestStatus(t *testing.T) {
 	t.Parallel()
@@ -182,6 +146,8 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	says(0, "redis ok", "no worker has reported in the last hour")
+	client.ConfigSet(t.Context(), "timeout", "300")
+	holds(t, o.ok("ping"), "timeout warning it closes connections that were idle for 300 s", "operator ok")
 	join(t, client, "w1")
 	says(0, "the only worker follows", "operators have set none", "floods ok none", "overrides ok none")
 	o.ok("override", "set", "acme", "-level", "1", "-for", "10m", "-why", "a demo")
@@ -208,7 +174,8 @@ func TestStatus(t *testing.T) {
 	o.ok("policy", "withdraw", "-why", "it is settled")
 	says(0, "the only worker follows")
 	client.ConfigSet(t.Context(), "maxmemory", "1mb")
-	says(exitFailed, "redis failed full:", "raise maxmemory", "workers may be missing")
+	says(exitFailed, "redis failed", "full: 1 of 1 MB used", "raise maxmemory", "workers may be missing")
+	o.refused(exitFailed, "Redis is full", "override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
 	holds(t, o.ok("top"), "Redis is full: reports cannot be written, so workers may be missing")
 	if _, out, _ := o.ask("status", "-json"); !strings.HasPrefix(out, `{"ok":false,`) {
 		t.Errorf("got %s", out)
@@ -226,17 +193,12 @@ func TestWorkers(t *testing.T) {
 	holds(t, o.ok("workers"), "LANGUAGE VERSION UP POLICIES LEVELS FOLLOWS WORKER", "own 9 yes w1 on a")
 	write(t, client, fleet.Report{ID: "odd", Name: "odd", Language: "go", Levels: 3, Overrides: true}, 0)
 	write(t, client, fleet.Report{ID: "gone", Name: "gone", Language: "python", Host: "b", Levels: 9, Overrides: true}, 2*time.Minute)
-	for id, text := range map[string]string{
-		"junk": "{", "nameless": `{"format":1,"levels":9,"busiest":[{"customer":""}]}`, "long": `{"format":1,"levels":9,"busiest":[{"customer":"` + strings.Repeat("x", 600) + `"}]}`,
-		"null": `{"format":1,"levels":9,"busiest":[null]}`, "minus": `{"format":1,"levels":9,"by_load":{"-7":1}}`, "huge": `{"format":1,"levels":9,"by_load":{"1":1000000000000000000}}`,
-	} {
-		writeText(t, client, id, text, 0)
-	}
+	writeText(t, client, "junk", "{", 0)
 	status, out, _ := o.ask("workers")
-	if holds(t, out, "! 3", "gone: last seen 2m ago", "gone gone on b", "its report cannot be read"); status != exitFailed || strings.Count(out, "cannot be read") != 6 {
+	if holds(t, out, "! 3", "gone: last seen 2m ago", "gone gone on b", "its report cannot be read"); status != exitFailed {
 		t.Errorf("status %d:\n%s", status, out)
 	}
-	holds(t, o.ok("top"), "4 workers here, 1 gone, 6 not readable") // bad reports stop nothing
+	holds(t, o.ok("top"), "4 workers here, 1 gone, 1 not readable")
 	// A policy that one cannot follow is refused, unless the operator insists.
 	o.refused(exitFailed, "that of odd 3): nothing was changed", "policy", "apply", "default", "-why", "x")
 }
@@ -262,9 +224,6 @@ func TestList(t *testing.T) {
 	if corrupt := objects(t, o.ok("list", "-corrupt", "-json")); len(corrupt) != 2 {
 		t.Errorf("corrupt are %v", corrupt)
 	}
-	if limited := objects(t, o.ok("list", "-limit", "7", "-json")); len(limited) != 7 {
-		t.Errorf("%d customers", len(limited))
-	}
 	o.refused(exitUsage, "the levels are 1 to 9", "list", "-level", "10")
 	out := o.reading(o.ok("list", "-corrupt", "-json")).ok("reset", "-all", "-yes", "-from", "-", "-why", "x")
 	if strings.Count(out, "reset (") != 2 {
@@ -273,25 +232,4 @@ func TestList(t *testing.T) {
 	if out := o.ok("list", "-corrupt"); out != "No such customer.\n" {
 		t.Errorf("got %s", out)
 	}
-}
-
-func TestList_Cluster(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3)
-	documents := map[string]int{}
-	for i := range 300 {
-		documents[fmt.Sprint("c", i)] = 1
-	}
-	count(t, cluster.Client(), documents)
-	o := operatorOn(t, "-redis", "redis+cluster://"+strings.Join(cluster.Addrs(), ","))
-	if all := objects(t, o.ok("list", "-json")); len(all) != 300 {
-		t.Errorf("%d customers", len(all))
-	}
-	o.ok("override", "set", "c1", "c2", "c3", "-level", "2", "-for", "1h", "-why", "x")
-	if all := objects(t, o.ok("override", "list", "-json")); len(all) != 3 {
-		t.Errorf("overrides are %v", all)
-	}
-	holds(t, o.ok("ping"), "operator ok", "worker ok")
-	o.flags = []string{"-redis", "redis://" + cluster.Addrs()[0]}
-	o.refused(exitUsage, "a node of a cluster", "get", "c1")
 }

@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -59,8 +61,9 @@ const rootLong = `Priorityctl operates a fleet that uses the priority module.
 
 COMMAND -help says more, and COMMAND -help-connection how to name Redis. -json
 prints one JSON object a line. Exit statuses: 0 it worked, 1 it failed, or there is
-something to do, 2 the call was wrong, 3 Redis cannot be reached, 4 some of several
-customers failed, 5 it may have been done: look first, 130 interrupted.`
+something to do, 2 the call was wrong, 3 Redis cannot be reached, 4 some customers
+failed, or are on a master that cannot, 5 it may have been done: look first, 130
+interrupted.`
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -78,4 +81,13 @@ func newRoot() *cobra.Command {
 		newOverride(), newPolicy(), newReset(), newLog(), newControl(), newServe(),
 	)
 	return root
+}
+
+// version is the module's after go install, the commit's pseudo-version in a repository.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return runtime.Version()
+	}
+	return "priorityctl " + info.Main.Version + ", " + runtime.Version()
 }

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"context"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -65,11 +66,15 @@ func newOverrideSet() *cobra.Command {
 			return usageError("level %d: the queue's levels are 1 to %d", level, s.Last)
 		}
 		return c.eachCustomer(names, func(name string) (any, error) {
-			change := overrideChange{Name: customer.NameOf(name), Says: insight.Says(bounds), Until: s.Now.Add(set.lasts).UTC().Truncate(time.Second)}
-			if len(names) == 1 { // for many it would take too many calls
-				change.notes = append(change.notes, nextLevel(c.ctx(), s, name, bounds), unapplied(s))
+			state, err := s.Peek(c.ctx(), name)
+			corrupt := errors.Is(err, priority.ErrCorrupt)
+			if err != nil && !corrupt { // before it is listed
+				return nil, err
 			}
-			var err error
+			change := overrideChange{Name: customer.NameOf(name), Says: insight.Says(bounds), Until: s.Now.Add(set.lasts).UTC().Truncate(time.Second)}
+			if len(names) == 1 && !corrupt {
+				change.notes = []string{nextLevel(s, state, bounds), s.Following() + "."}
+			}
 			change.Replaced, err = c.Admin.SetOverride(c.ctx(), name, bounds, set.lasts, set.change(c))
 			return change, err
 		})
@@ -108,11 +113,7 @@ type overrideChange struct {
 }
 
 // nextLevel says what an override does to a customer's next document.
-func nextLevel(ctx context.Context, s *insight.Snapshot, name string, bounds priority.Bounds) string {
-	state, err := s.Store.Peek(ctx, name)
-	if err != nil {
-		return ""
-	}
+func nextLevel(s *insight.Snapshot, state priority.State, bounds priority.Bounds) string {
 	says := fmt.Sprintf("The next document gets level %d", bounds.Level(state.RuleLevel, s.Last))
 	if bounds.Level(state.RuleLevel, s.Last) == state.NextLevel {
 		says += ", as before."
@@ -123,20 +124,6 @@ func nextLevel(ctx context.Context, s *insight.Snapshot, name string, bounds pri
 		says = "Nothing is known of this customer: it is new, or misspelled. " + says
 	}
 	return says
-}
-
-// unapplied says which workers do not apply overrides; empty: all do.
-func unapplied(s *insight.Snapshot) string {
-	var names []string
-	for _, w := range s.Workers {
-		if w.Here && (!w.Overrides || w.Degraded) {
-			names = append(names, w.Called())
-		}
-	}
-	if names == nil {
-		return ""
-	}
-	return "Not applied by " + insight.Named(names) + ": see priorityctl workers."
 }
 
 // String is what a person reads.
@@ -151,9 +138,7 @@ func (o overrideChange) String() string {
 		notes = append(notes, fmt.Sprintf("Before: %s, %s", insight.Says(r.Bounds), insight.Override{Override: *r}.ByWhom()))
 	}
 	for _, note := range notes {
-		if note != "" {
-			out.WriteString("\n  " + strings.ReplaceAll(insight.Wrap(note, 77), "\n", "\n  "))
-		}
+		out.WriteString("\n  " + strings.ReplaceAll(insight.Wrap(note, 77), "\n", "\n  "))
 	}
 	return out.String()
 }
@@ -188,13 +173,14 @@ func newOverrideList() *cobra.Command {
 	registerJSON(command)
 	return connected(command, nil, func(c *call, _ []string) error {
 		all, err := c.Overrides(c.ctx())
-		if err != nil {
+		missing, ok := errors.AsType[insight.Missing](err)
+		if err != nil && !ok {
 			return err
 		}
 		switch {
 		case c.asJSON:
-			return writeAll(c.out, all)
-		case len(all) == 0:
+			return cmp.Or(writeAll(c.out, all), missing.Err())
+		case len(all) == 0 && missing == nil:
 			_, err = fmt.Fprintln(c.out, "There are no overrides.")
 			return err
 		}
@@ -209,6 +195,6 @@ func newOverrideList() *cobra.Command {
 			indented(&out, 12, o.ByWhom())
 		}
 		_, err = io.WriteString(c.out, out.String())
-		return err
+		return cmp.Or(err, missing.Err())
 	})
 }

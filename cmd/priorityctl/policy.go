@@ -89,7 +89,7 @@ func writePolicy(out io.Writer, policy priority.Policy) {
 
 func newPolicyCheck() *cobra.Command {
 	command := &cobra.Command{
-		Use: "check {FILE | - | default}", Args: arguments("a policy's file"),
+		Use: "check {FILE | - | default}", Args: cobra.ExactArgs(1),
 		Long: `Check prints what a policy means, and the policy in Go. The exit status is 2 if it is
 invalid. A file has the fields of a priority.Policy; a missing one takes the
 default's value. Tiers are one more field:
@@ -118,7 +118,7 @@ func newPolicyApply() *cobra.Command {
 	return newPolicyChange("apply {FILE | - | default} -why TEXT", `Apply sets the policy, and the tiers, of the whole fleet. FILE is as for policy
 check, or a line of policy history -json.
 
-  priorityctl policy apply team.json -why 'fewer levels'`, arguments("a policy's file"),
+  priorityctl policy apply team.json -why 'fewer levels'`, cobra.ExactArgs(1),
 		func(c *call, args []string) (*priority.Policies, error) {
 			policies, _, err := readPolicies(args[0], c.command.InOrStdin())
 			return &policies, err
@@ -128,7 +128,7 @@ check, or a line of policy history -json.
 func newPolicyRollback() *cobra.Command {
 	return newPolicyChange("rollback VERSION -why TEXT", `Rollback applies the policies of an earlier version again.
 
-  priorityctl policy rollback 12 -why 'too slow for small customers'`, arguments("a version of policy history"),
+  priorityctl policy rollback 12 -why 'too slow for small customers'`, cobra.ExactArgs(1),
 		func(c *call, args []string) (*priority.Policies, error) {
 			version, err := strconv.ParseInt(args[0], 10, 64)
 			if err != nil || version < 1 {
@@ -152,7 +152,7 @@ func newPolicyRollback() *cobra.Command {
 func newPolicyWithdraw() *cobra.Command {
 	return newPolicyChange("withdraw -why TEXT", `Withdraw leaves the policy to the workers' own options again.
 
-  priorityctl policy withdraw -why 'back to the options'`, arguments(),
+  priorityctl policy withdraw -why 'back to the options'`, nil,
 		func(*call, []string) (*priority.Policies, error) { return nil, nil })
 }
 
@@ -199,7 +199,10 @@ func newPolicyChange(use, long string, args cobra.PositionalArgs, choose func(c 
 // not be read, no one can have seen them, and any are replaced.
 func (c *call) setPolicies(seen *insight.Snapshot, policies *priority.Policies, change control.Change) (version int64, err error) {
 	replaces := seen.Applied.Version
-	if seen.PoliciesErr != nil {
+	switch {
+	case insight.Unreachable(seen.PoliciesErr):
+		return 0, seen.PoliciesErr
+	case seen.PoliciesErr != nil:
 		replaces = control.AnyVersion
 	}
 	if policies == nil {
@@ -210,6 +213,9 @@ func (c *call) setPolicies(seen *insight.Snapshot, policies *priority.Policies, 
 
 // mayFollow refuses policies with more levels than a worker's queue has.
 func mayFollow(s *insight.Snapshot, policies priority.Policies) error {
+	if s.ReportsErr != nil {
+		return fmt.Errorf("who can follow is not known: nothing was changed, -yes applies it: %w", s.ReportsErr)
+	}
 	var names []string
 	for _, w := range s.Workers {
 		if w.Here && w.Levels > 0 && w.Levels < policies.Policy.Last() {
@@ -237,18 +243,13 @@ func newPolicyHistory() *cobra.Command {
 		if len(history) == 0 && !c.asJSON {
 			fmt.Fprintln(c.out, "No policy was set in the last 90 days.")
 		}
-		current, _ := c.Admin.Policies(c.ctx()) // if that fails, no version is marked
 		for _, applied := range history {
 			s := summarized(applied)
 			if c.asJSON {
 				err = errors.Join(err, writeJSON(c.out, s))
 				continue
 			}
-			mark := ""
-			if s.Version == current.Version {
-				mark = "  current"
-			}
-			fmt.Fprintf(c.out, "%7d  %s  by %s%s\n", s.Version, insight.Moment(s.At), insight.Shown(s.By), mark)
+			fmt.Fprintf(c.out, "%7d  %s  by %s\n", s.Version, insight.Moment(s.At), insight.Shown(s.By))
 			indented(c.out, 9, s.Summary)
 			indented(c.out, 9, insight.Quoted(s.Why))
 		}

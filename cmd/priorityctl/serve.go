@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -45,16 +44,9 @@ func newServe() *cobra.Command {
 	return onRedis(command, serve.check, serve.run)
 }
 
-// hostName is a host name in ASCII, as requests have it.
-var hostName = regexp.MustCompile(`^[0-9a-z_-]+(\.[0-9a-z_-]+)*$`)
-
 func (f *serveFlags) check(*cobra.Command) error {
 	for i, name := range f.hosts {
-		host := plainHost(name)
-		if _, err := netip.ParseAddr(host); err != nil && !hostName.MatchString(host) {
-			return usageError("-host %.60q is no host name: give it without a scheme and a port", name)
-		}
-		f.hosts[i] = host
+		f.hosts[i] = plainHost(name)
 	}
 	if _, _, err := net.SplitHostPort(f.listen); err != nil {
 		return usageError("-listen: %w", err)

@@ -26,7 +26,7 @@ func newStatus() *cobra.Command {
 		}
 		overrides, err := s.Overrides(c.ctx())
 		checks := s.Status(c.ctx(), top, overrides)
-		if err != nil && !insight.Unreachable(err) {
+		if err != nil && !s.NoneLeft(err) {
 			checks[len(checks)-1] = insight.Check{Check: "overrides", Status: insight.Failed, Found: insight.OneLine(c.Hidden(err))}
 			err = nil
 		}

@@ -10,19 +10,18 @@ import (
 
 // table writes customers in columns; a column of the other rule has "-".
 type table struct {
-	reported bool   // whether the customers come from workers' reports
-	number   string // heads the counts and loads
+	reported bool // whether the customers come from workers' reports
 }
 
 func (t table) heading() string {
 	if t.reported {
-		return fmt.Sprintf("%6s  %4s  %10s  %9s  %7s  %9s  CUSTOMER", "LATEST", "NEXT", t.number, "DOCUMENTS", "PENDING", "OLDEST")
+		return fmt.Sprintf("%6s  %4s  %10s  %9s  %7s  %9s  CUSTOMER", "LATEST", "NEXT", "COUNT/LOAD", "DOCUMENTS", "PENDING", "OLDEST")
 	}
-	return fmt.Sprintf("%4s  %-5s  %10s  %7s  %9s  %9s  CUSTOMER", "NEXT", "RULE", t.number, "PENDING", "OLDEST", "RESETS IN")
+	return fmt.Sprintf("%4s  %-5s  %10s  %7s  %9s  %9s  CUSTOMER", "NEXT", "RULE", "COUNT/LOAD", "PENDING", "OLDEST", "RESETS IN")
 }
 
 func (t table) line(b insight.Busy) string {
-	next, rule, number, pending, oldest, resets, who := "-", "-", "corrupt", "-", "-", "-", insight.Shown(b.Exact())
+	next, rule, number, pending, oldest, resets, who := "-", "-", "-", "-", "-", "-", insight.Shown(b.Exact())
 	if state := b.State; state != nil {
 		next, rule, number = fmt.Sprint(state.NextLevel), strings.TrimPrefix(state.Rule.String(), "by "), insight.Number(*state)
 		switch {
@@ -41,6 +40,7 @@ func (t table) line(b insight.Busy) string {
 		}
 	}
 	if b.Corrupt != "" {
+		number = "corrupt"
 		who += ", " + insight.Shown(b.Corrupt)
 	}
 	if t.reported {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,10 +20,10 @@ fleet.Join, or its equivalent in another language.
   priorityctl top
   priorityctl top -once
 
-DOCS, BY COUNT, BY LOAD are documents that got the level in the last minute, by the
-rule; PENDING and OLDEST what waits there, of the customers that reports name; MEDIAN
-and 95TH the time from Submit to Done. LATEST and NEXT are the level of the customer's
-latest document, and of one that arrives now.`
+DOCS are documents that got the level in the last minute; PENDING and OLDEST what waits
+there, of the customers that reports name; MEDIAN and 95TH the time from Submit to Done.
+LATEST and NEXT are the level of the customer's latest document, and of one that arrives
+now.`
 
 func newTop() *cobra.Command {
 	command := &cobra.Command{Use: "top", Long: topLong}
@@ -33,13 +34,16 @@ func newTop() *cobra.Command {
 		if _, _, ok := environmentOf(c.command).terminal(c.out); ok && !*once && !c.asJSON {
 			return c.live()
 		}
+		if insight.Unreachable(s.ReportsErr) { // there is nothing to add up
+			return s.ReportsErr
+		}
 		c.warn(s)
 		top, err := s.Top(c.ctx())
 		if err != nil {
 			return err
 		}
 		if c.asJSON {
-			return writeJSON(c.out, struct {
+			err = writeJSON(c.out, struct {
 				At       time.Time        `json:"at"`
 				WindowMS int64            `json:"window_ms"`
 				Workers  int              `json:"workers"`
@@ -49,9 +53,10 @@ func newTop() *cobra.Command {
 				Errors   map[string]int64 `json:"errors"`
 				*insight.Top
 			}{s.At, s.Totals.Window.Milliseconds(), s.Totals.Reports, s.Totals.Gone, s.Totals.Degraded, s.Full(), s.Totals.Errors, top})
+		} else {
+			_, err = io.WriteString(c.out, drawing{look: look{snapshot: s, top: top}, width: 80}.text())
 		}
-		_, err = io.WriteString(c.out, drawing{look: look{snapshot: s, top: top}, width: 80}.text())
-		return err
+		return cmp.Or(err, top.Missing.Err())
 	})
 }
 

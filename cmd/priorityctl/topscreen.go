@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
@@ -71,6 +70,9 @@ func (d drawing) head() []string {
 	if slices.ContainsFunc(s.Workers, func(w insight.Worker) bool { return w.Here && !w.Follows }) {
 		add(s.Following())
 	}
+	if d.live && d.top.Missing != nil { // else it is on stderr
+		add(insight.OneLine(s.Hidden(d.top.Missing)))
+	}
 	if stuck := d.top.Stuck(); stuck != "" {
 		add(stuck)
 	}
@@ -87,26 +89,26 @@ func (d drawing) styled(style, text string) string {
 	return style + text + normal
 }
 
-// levels draws the levels: the documents by the rules that the fleet uses, how long they
-// took, and a bar for the documents.
+// levels draws the levels: the documents that got each, how long documents took and wait, if any
+// are known to, and a bar for the documents.
 func (d drawing) levels() []string {
-	rows := d.top.Levels
+	rows, most := d.top.Levels, int64(1)
 	if d.live && len(rows) > d.height/2 { // so that lines are left for the customers
 		rows = slices.DeleteFunc(slices.Clone(rows), func(l insight.Level) bool { return l.Documents()+l.Done+l.Pending == 0 })
 	}
-	columns := columnsOf(rows)
-	heading, most := "LEVEL", int64(1)
-	for _, c := range columns {
-		heading += fmt.Sprintf("  %8s", c.heading)
-	}
-	lines := []string{d.styled(bold, heading)}
 	for _, l := range rows {
 		most = max(most, l.Documents())
 	}
+	waits := slices.ContainsFunc(rows, func(l insight.Level) bool { return l.Done+l.Pending > 0 })
+	heading := "LEVEL      DOCS"
+	if waits {
+		heading += "   PENDING    MEDIAN      95TH    OLDEST"
+	}
+	lines := []string{d.styled(bold, heading)}
 	for _, l := range rows {
-		line := fmt.Sprintf("%5d", l.Level)
-		for _, c := range columns {
-			line += fmt.Sprintf("  %8s", c.cell(l))
+		line := fmt.Sprintf("%5d  %8s", l.Level, insight.Group(l.Documents()))
+		if waits {
+			line += fmt.Sprintf("  %8s  %8s  %8s  %8s", insight.Group(l.Pending), wait(l.Median()), wait(l.P95()), wait(l.Oldest()))
 		}
 		if cells := int64(d.width - utf8.RuneCountInString(line) - 3); cells > 3 && l.Documents() > 0 {
 			line += "  " + d.styled(cyan, strings.Repeat("█", int(max(cells*l.Documents()/most, 1))))
@@ -116,47 +118,15 @@ func (d drawing) levels() []string {
 	return lines
 }
 
-// column is a column of the levels.
-type column struct {
-	heading string
-	cell    func(l insight.Level) string
-}
-
-// columnsOf returns the columns that say something about the levels.
-func columnsOf(rows []insight.Level) []column {
-	number := func(heading string, value func(l insight.Level) int64) column {
-		return column{heading, func(l insight.Level) string { return insight.Group(value(l)) }}
+func wait(d time.Duration) string {
+	if d == 0 {
+		return "-"
 	}
-	wait := func(heading string, value func(l insight.Level) time.Duration) column {
-		return column{heading, func(l insight.Level) string {
-			if value(l) == 0 {
-				return "-"
-			}
-			return insight.About(value(l))
-		}}
-	}
-	columns := []column{number("DOCS", insight.Level.Documents)}
-	counts := slices.ContainsFunc(rows, func(l insight.Level) bool { return l.ByCount > 0 })
-	loads := slices.ContainsFunc(rows, func(l insight.Level) bool { return l.ByLoad > 0 })
-	if counts && loads {
-		columns = []column{
-			number("BY COUNT", func(l insight.Level) int64 { return l.ByCount }),
-			number("BY LOAD", func(l insight.Level) int64 { return l.ByLoad }),
-		}
-	}
-	if slices.ContainsFunc(rows, func(l insight.Level) bool { return l.Done+l.Pending > 0 }) {
-		columns = append(columns,
-			number("PENDING", func(l insight.Level) int64 { return l.Pending }),
-			wait("MEDIAN", insight.Level.Median), wait("95TH", insight.Level.P95), wait("OLDEST", insight.Level.Oldest))
-	}
-	return columns
+	return insight.About(d)
 }
 
 func (d drawing) busiest() []string {
-	t := table{reported: true, number: "LOAD"}
-	if slices.ContainsFunc(d.top.Busiest, func(b insight.Busy) bool { return b.State != nil && b.State.Rule == priority.ByCount }) {
-		t.number = "COUNT/LOAD"
-	}
+	t := table{reported: true}
 	lines := []string{d.styled(bold, t.heading())}
 	for _, b := range d.top.Busiest {
 		lines = append(lines, t.line(b))

@@ -57,7 +57,7 @@ func workersTable(s *insight.Snapshot) string {
 	for _, w := range s.Workers {
 		up, policies, levels, follows := "-", "own", fmt.Sprint(w.Levels), "yes"
 		if !w.Since.IsZero() && w.Here {
-			up = upFor(s.At.Sub(w.Since))
+			up = insight.Span(s.At.Sub(w.Since).Round(time.Second))
 		}
 		if !w.Following.Own {
 			policies = fmt.Sprint(w.Following.Version)
@@ -77,12 +77,4 @@ func workersTable(s *insight.Snapshot) string {
 		}
 	}
 	return out.String()
-}
-
-// upFor writes how long a process has been running: days, hours and minutes.
-func upFor(d time.Duration) string {
-	if d >= 48*time.Hour {
-		return fmt.Sprintf("%dd", int(d.Hours()/24))
-	}
-	return insight.Span(d.Round(time.Second))
 }

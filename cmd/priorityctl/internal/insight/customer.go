@@ -53,7 +53,7 @@ type Part struct {
 // Customer looks a customer up. It changes nothing. An error wraps
 // [priority.ErrInvalid] or [priority.ErrCorrupt], or is the store's.
 func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error) {
-	state, err := s.peek(ctx, name)
+	state, err := s.Peek(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +96,9 @@ func (s *Snapshot) hourOf(name string) []Part {
 // errLater: a later version of the module wrote the key, which is not corrupt for it.
 var errLater = errors.New("use that version's priorityctl")
 
-// peek returns what Redis knows of a customer. An error is for an operator: it says what a
+// Peek returns what Redis knows of a customer. An error is for an operator: it says what a
 // corrupt key holds, and how to remove it.
-func (s *Snapshot) peek(ctx context.Context, name string) (priority.State, error) {
+func (s *Snapshot) Peek(ctx context.Context, name string) (priority.State, error) {
 	state, err := s.Store.Peek(ctx, name)
 	if err == nil || errors.Is(err, priority.ErrInvalid) {
 		return state, err
@@ -146,18 +146,14 @@ type Removal struct {
 }
 
 // Contents says in a few words what Redis has about a customer, with the override if all is
-// set, or why that is unknown. An error means that it must not be reset: the call was wrong, or
-// a later version of the module counts the customer.
+// set, or why that is unknown. An error means that it must not be reset.
 func (s *Snapshot) Contents(ctx context.Context, name string, all bool) (string, error) {
-	state, err := s.peek(ctx, name)
+	state, err := s.Peek(ctx, name)
 	var parts []string
-	switch {
-	case errors.Is(err, errLater), errors.Is(err, priority.ErrInvalid):
-		return "cannot be read: " + OneLine(err), err
-	case errors.Is(err, priority.ErrCorrupt):
+	if errors.Is(err, priority.ErrCorrupt) && !errors.Is(err, errLater) {
 		parts = append(parts, "a corrupt key")
-	case err != nil:
-		return "cannot be read: " + OneLine(s.Hidden(err)), nil
+	} else if err != nil {
+		return "cannot be read: " + OneLine(s.Hidden(err)), err
 	}
 	if state.Rule == priority.ByCount || state.ResetIn > 0 {
 		parts = append(parts, fmt.Sprintf("count %d, level %d", state.Count, s.Policies.Policy.Level(state.Count)))

@@ -52,6 +52,10 @@ func (i *Inspector) Hidden(err error) error {
 	if err == nil {
 		return nil
 	}
+	_, moved := redis.IsMovedError(err)
+	if _, one := i.Client.(*redis.Client); one && moved {
+		return i.errNode()
+	}
 	text := err.Error()
 	for _, secret := range i.Secrets {
 		text = strings.ReplaceAll(text, secret, hidden)

@@ -86,10 +86,10 @@ func (i *Inspector) Look(ctx context.Context) (*Snapshot, error) {
 	if s.Now, err = i.Admin.Now(ctx); err != nil {
 		return nil, err
 	}
-	if s.Applied, s.PoliciesErr = i.Admin.Policies(ctx); Unreachable(s.PoliciesErr) {
+	if s.Applied, s.PoliciesErr = i.Admin.Policies(ctx); s.NoneLeft(s.PoliciesErr) {
 		return nil, s.PoliciesErr
 	}
-	if s.Reports, s.ReportsErr = fleet.Read(ctx, i.Client, i.Prefix); Unreachable(s.ReportsErr) {
+	if s.Reports, s.ReportsErr = fleet.Read(ctx, i.Client, i.Prefix); s.NoneLeft(s.ReportsErr) {
 		return nil, s.ReportsErr
 	}
 	s.Totals = fleet.Add(s.Reports)
@@ -107,6 +107,9 @@ func (i *Inspector) Look(ctx context.Context) (*Snapshot, error) {
 	})
 	return s, err
 }
+
+// NoneLeft reports whether an error means that no master is left that could be asked.
+func (s *Snapshot) NoneLeft(err error) bool { return len(s.Masters) == 1 && Unreachable(err) }
 
 // Lost says what workers knew of the policies and Redis does not, such as "Redis lost policies:
 // version 15 was known, none is there"; empty: Redis has what they know.

@@ -1,43 +1,15 @@
 package insight
 
 import (
-	"encoding/json"
 	"errors"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/fair"
 )
-
-// A shell reads the customer of a command that is shown, whatever the name is.
-func TestCommandFor(t *testing.T) {
-	i := &Inspector{Options: Options{Prefix: "team's"}}
-	for _, who := range []string{"acme", "it's; $(touch pwned)", `<b> & "x"`, "-rf", " a  b", "line\r\nbreak\x00", "\u202eright", "\xff\xfe", "~", "*"} {
-		shell := exec.Command("sh", "-c", `priorityctl() { for last; do :; done; printf %s "$last"; case "$last" in -) cat;; esac; }
-`+i.CommandFor(who, "override end -why ''"))
-		shell.Dir = t.TempDir()
-		out, err := shell.Output()
-		got := string(out)
-		if text, ok := strings.CutPrefix(got, "-"); ok && strings.HasPrefix(text, "{") {
-			var name customer.Name
-			if err := json.Unmarshal([]byte(text), &name); err != nil || name.Check() != nil {
-				t.Errorf("%q: %s", who, text)
-			}
-			got = name.Exact()
-		}
-		if err != nil || got != who {
-			t.Errorf("%q is read as %q: %v", who, got, err)
-		}
-	}
-}
 
 // The table says of each load and count what the policy decides.
 func TestRows(t *testing.T) {
@@ -73,51 +45,6 @@ func TestBetter(t *testing.T) {
 		b := betterOf(policy, state)
 		if b.FewerPending > 0 && (level(pending-b.FewerPending) != b.FewerLevel || b.FewerLevel >= state.RuleLevel || level(pending-b.FewerPending+1) < state.RuleLevel) {
 			t.Errorf("%d pending, level %d: %+v", pending, state.RuleLevel, b)
-		}
-	}
-}
-
-// Why a process does not follow operators comes from its code, whatever the language; a process
-// that has only not read the newest policies yet has none.
-func TestWhyNot(t *testing.T) {
-	s := &Snapshot{Applied: control.Applied{Version: 12}}
-	for want, f := range map[string]control.Following{
-		"": {Version: 12},
-		"still follows its own options, not version 12":                       {Own: true},
-		"still follows version 11, not version 12":                            {Version: 11},
-		"Redis lost policies: version 15 was known, 12 is there":              {Version: 15, Code: control.Lost, Detail: "version 15 was known, 12 is there"},
-		"the policies' key is corrupt":                                        {Version: 11, Code: control.Corrupt},
-		"a later version of the module wrote the policies":                    {Version: 11, Code: control.Newer},
-		"it cannot use the policies: its queue has 9 levels, the policies 22": {Version: 11, Code: control.Invalid, Detail: "its queue has 9 levels, the policies 22"},
-		"Redis refuses to tell it the policies: NOPERM":                       {Own: true, Code: control.Refused, Detail: "NOPERM"},
-		"Redis does not tell it the policies":                                 {Version: 12, Code: control.Unreachable},
-		"paused: by its owner":                                                {Version: 12, Code: "paused", Detail: "by its owner"},
-	} {
-		r := fleet.Report{Levels: 9, Overrides: true, Following: f}
-		if got := s.whyNot(r); got != want || s.lags(r) != strings.HasPrefix(want, "still") {
-			t.Errorf("%+v: %q, not %q", f, got, want)
-		}
-	}
-}
-
-// The entry's customer is whole in JSON, in whichever field.
-func TestLoggedOf(t *testing.T) {
-	at := time.UnixMilli(1e12)
-	policies := priority.Policies{Policy: priority.DefaultPolicy()}
-	for want, entry := range map[string]control.Entry{
-		"acme pinned to level 2, for 1h": {Kind: "override", Customer: "acme", At: at, Until: at.Add(time.Hour), Bounds: priority.Bounds{Earliest: 2, Latest: 2}},
-		"acme: override ended":           {Kind: "override", Customer: "acme"},
-		`"\xff" reset`:                   {Kind: "reset", Customer: "\xff"},
-		"a customer forgotten":           {Kind: "forget"},
-		"policies withdrawn (version 3): the workers' own options": {Kind: "policies", Applied: &control.Applied{Version: 3}},
-		"policies applied (version 4): 9 levels, reset after 25m":  {Kind: "policies", Applied: &control.Applied{Version: 4, Policies: &policies}},
-		"corrupt": {Kind: "corrupt"},
-	} {
-		logged := LoggedOf(entry)
-		text, err := json.Marshal(logged)
-		var read customer.Name
-		if err := errors.Join(err, json.Unmarshal(text, &read)); err != nil || read.Exact() != entry.Customer || !strings.HasPrefix(logged.Says, want) {
-			t.Errorf("got %s, want %q: %v", text, want, err)
 		}
 	}
 }

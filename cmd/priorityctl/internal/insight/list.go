@@ -3,6 +3,7 @@ package insight
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -17,7 +18,7 @@ import (
 // Brief is what a list says of a customer.
 type Brief struct {
 	customer.Name
-	State   *priority.State `json:"state,omitempty"`   // nil if a key is corrupt
+	State   *priority.State `json:"state,omitempty"`   // nil if a key is corrupt, or could not be read
 	Corrupt string          `json:"corrupt,omitempty"` // the corrupt key
 }
 
@@ -27,7 +28,7 @@ const pageKeys = 500
 // Customers goes through all customers by SCAN, at a pace of so many keys a second (0: as fast
 // as Redis answers), on one server or on all masters of a cluster. It has every customer who
 // exists during the whole walk, some twice if Redis's table of keys shrinks or a cluster moves
-// slots meanwhile. A corrupt override has its own entry. The walk ends at the first error.
+// slots meanwhile. A corrupt override has its own entry. After an error the next master follows.
 func (s *Snapshot) Customers(ctx context.Context, pace int) iter.Seq2[Brief, error] {
 	pause := time.Duration(0)
 	if pace > 0 {
@@ -44,11 +45,13 @@ func (s *Snapshot) Customers(ctx context.Context, pace int) iter.Seq2[Brief, err
 						return
 					}
 				}
-				if err != nil {
-					yield(Brief{}, err)
+				if _, away := errors.AsType[Away](err); err != nil && !away { // so that it says where
+					err = fmt.Errorf("%s: %w", master.Name, err)
+				}
+				if err != nil && (!yield(Brief{}, err) || ctx.Err() != nil) {
 					return
 				}
-				cursor = next
+				cursor = next // 0 after an error
 				select {
 				case <-due:
 				case <-ctx.Done(): // which the next page reports
@@ -62,6 +65,9 @@ func (s *Snapshot) Customers(ctx context.Context, pace int) iter.Seq2[Brief, err
 // on the page that has the key of its rule.
 func (s *Snapshot) page(ctx context.Context, master Master, cursor uint64) (page []Brief, next uint64, err error) {
 	prefix := keys.Prefix(s.Prefix)
+	if master.Away != nil {
+		return nil, 0, master.Away
+	}
 	found, next, err := master.client.Scan(ctx, cursor, prefix.Pattern(), pageKeys).Result()
 	if err != nil {
 		return nil, 0, err

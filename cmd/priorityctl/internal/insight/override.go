@@ -1,12 +1,17 @@
 package insight
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/keys"
 )
 
 // Override is a customer's override, and words for it.
@@ -22,10 +27,15 @@ func overrideAt(now time.Time, o control.Override) Override {
 	return Override{o, max(o.Until.Sub(now), time.Millisecond)}
 }
 
-// Overrides returns all overrides, the next to end first.
+// Overrides returns all overrides, the next to end first. An error that is [Missing] comes with
+// those that could be read.
 func (i *Inspector) Overrides(ctx context.Context) ([]Override, error) {
+	var missing Missing
 	found, err := i.Admin.Overrides(ctx)
-	if err != nil {
+	if cluster, ok := i.Client.(*redis.ClusterClient); ok && err != nil {
+		found, missing = i.eachOverride(ctx, cluster)
+	}
+	if err != nil && missing == nil {
 		return nil, err
 	}
 	now, err := i.Admin.Now(ctx)
@@ -33,7 +43,28 @@ func (i *Inspector) Overrides(ctx context.Context) ([]Override, error) {
 	for at, o := range found {
 		all[at] = overrideAt(now, o)
 	}
-	return all, err
+	return all, cmp.Or(err, missing.Err())
+}
+
+// eachOverride reads the overrides one by one, as some are on a master that cannot be asked.
+func (i *Inspector) eachOverride(ctx context.Context, cluster *redis.ClusterClient) (found []control.Override, missing Missing) {
+	prefix := keys.Prefix(i.Prefix)
+	for _, name := range cluster.ZRange(ctx, prefix.Overrides(), 0, -1).Val() {
+		master, err := cluster.MasterForKey(ctx, prefix.Of(name, keys.Override))
+		if err == nil {
+			err = master.Ping(ctx).Err() // which names the master
+		}
+		var o *control.Override
+		if !Unreachable(err) {
+			o, err = i.Admin.Override(ctx, name)
+		}
+		if o != nil {
+			found = append(found, *o)
+		} else if err != nil && !errors.Is(err, control.ErrCorrupt) {
+			missing.Add(err)
+		}
+	}
+	return found, missing
 }
 
 // Says says what the override does.

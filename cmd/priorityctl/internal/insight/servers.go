@@ -1,6 +1,7 @@
 package insight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,25 +13,33 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/keys"
 )
 
 // Master is a server that holds keys, with what it says about itself.
 type Master struct {
 	Name   string // host:port
+	Away   error  // why it cannot be asked, though another one can; nil: it can
 	client *redis.Client
 	info   map[string]string // empty: this user may not call INFO
 }
 
-// AskMasters asks all masters of a cluster, or the one server, by their names. An error wraps
-// [priority.ErrInvalid] if the one server does not have all customers.
+// AskMasters asks all masters of a cluster, or the one server, by their names. An error means
+// that none answers, or wraps [priority.ErrInvalid] if the one server does not have all customers.
 func (i *Inspector) AskMasters(ctx context.Context) ([]Master, error) {
 	var mu sync.Mutex
 	var all []Master
 	ask := func(ctx context.Context, client *redis.Client) error {
 		m := Master{Name: client.Options().Addr, client: client, info: make(map[string]string)}
+		if b, ok := client.Options().Limiter.(*breaker); ok {
+			b.away.Store(nil)
+		}
 		info, err := client.Info(ctx).Result()
-		if err != nil && !redis.IsPermissionError(err) {
-			return err
+		if redis.IsPermissionError(err) || redis.HasErrorPrefix(err, "unknown command") {
+			err = nil
+		}
+		if err != nil {
+			m.Away = Away{err, m.Name}
 		}
 		for line := range strings.Lines(info) {
 			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
@@ -40,33 +49,52 @@ func (i *Inspector) AskMasters(ctx context.Context) ([]Master, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, m)
-		return nil
+		return err
 	}
 	switch client := i.Client.(type) {
 	case *redis.ClusterClient:
 		err := client.ForEachMaster(ctx, ask)
+		if slices.ContainsFunc(all, func(m Master) bool { return m.Away == nil }) {
+			err = nil
+		}
 		slices.SortFunc(all, func(a, b Master) int { return strings.Compare(a.Name, b.Name) })
 		return all, err
 	case *redis.Client:
 		if err := ask(ctx, client); err != nil {
 			return nil, err
 		}
-		return all, i.checkMode(all[0].info["redis_mode"])
+		return all, i.checkWhole(ctx, all[0])
 	}
 	return nil, fmt.Errorf("a %T cannot be looked at", i.Client)
 }
 
-// checkMode refuses a node of a cluster, which would answer for its share of the customers as
-// if there were no others, and a sentinel.
-func (i *Inspector) checkMode(mode string) error {
-	_, host, _ := strings.Cut(i.Address, "://")
-	switch mode {
+// checkWhole refuses a node of a cluster, which would answer for its share of the customers as
+// if there were no others, and a sentinel. A server that does not say what it is, is asked for
+// keys all over the slots: a node has not all of them.
+func (i *Inspector) checkWhole(ctx context.Context, m Master) error {
+	switch cmp.Or(m.info["redis_mode"], m.info["server_mode"]) { // the latter is Valkey's since 8
+	case "":
+		_, err := m.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for n := range 256 {
+				pipe.PTTL(ctx, keys.Prefix(i.Prefix).Of(fmt.Sprint(n), keys.Count))
+			}
+			return nil
+		})
+		if _, moved := redis.IsMovedError(err); moved {
+			return i.Hidden(err)
+		}
 	case "cluster":
-		return otherWords{priority.ErrInvalid, fmt.Sprintf("%s is a node of a cluster, and has only its share of the customers: name the whole cluster, redis+cluster://%s", i.Address, host)}
+		return i.errNode()
 	case "sentinel":
+		_, host, _ := strings.Cut(i.Address, "://")
 		return otherWords{priority.ErrInvalid, fmt.Sprintf("%s is a sentinel, which has no customers: name its master, redis+sentinel://%s/MASTER", i.Address, host)}
 	}
 	return nil
+}
+
+func (i *Inspector) errNode() error {
+	_, host, _ := strings.Cut(i.Address, "://")
+	return otherWords{priority.ErrInvalid, fmt.Sprintf("%s is a node of a cluster, and has only its share of the customers: name the whole cluster, redis+cluster://%s", i.Address, host)}
 }
 
 func (m Master) number(field string) int64 {
@@ -102,28 +130,43 @@ func (m Master) memory() string {
 
 func (m Master) up() time.Duration { return time.Duration(m.number("uptime_in_seconds")) * time.Second }
 
+func (m Master) away(name string) Check {
+	return Check{name, Failed, OneLine(m.Away), "restart it, or fail over to its replica; meanwhile its customers' documents are degraded, and missing here"}
+}
+
 // checks says what the server does that the module needs.
 func (m Master) checks(ctx context.Context) []Check {
+	if m.Away != nil {
+		return []Check{m.away("server")}
+	}
 	if len(m.info) == 0 {
 		return []Check{{"server", Warning, m.Name + ": this user may not call INFO", "for a worker's user that is right; an operator's needs +info"}}
 	}
-	return []Check{m.version(), m.memoryCheck(), m.persistence(ctx), m.replication()}
+	checks := []Check{m.version(), m.memoryCheck(), m.persistence(ctx), m.replication()}
+	if seconds, ok := m.setting(ctx, "timeout"); ok && seconds != "0" {
+		checks = append(checks, Check{"timeout", Warning, "it closes connections that were idle for " + seconds + " s",
+			"set timeout 0, or ConnMaxIdleTime of every client to less: else calls after a pause may fail"})
+	}
+	return checks
+}
+
+// setting returns a setting; false: there is none, or this user may not ask for it.
+func (m Master) setting(ctx context.Context, name string) (value string, ok bool) {
+	value, ok = m.client.ConfigGet(ctx, name).Val()[name]
+	return value, ok
 }
 
 func (m Master) version() Check {
 	product, version := m.product()
-	oldest, newest := []int{6, 2}, 8
+	oldest := []int{6, 2}
 	if product == "Valkey" {
-		oldest, newest = []int{7, 2}, 9
+		oldest = []int{7, 2}
 	}
 	c := Check{"version", OK, fmt.Sprintf("%s: %s %s, up for %s", m.Name, product, version, Span(m.up())), ""}
 	var numbers [2]int
 	fmt.Sscanf(version, "%d.%d", &numbers[0], &numbers[1])
-	switch {
-	case slices.Compare(numbers[:], oldest) < 0:
+	if slices.Compare(numbers[:], oldest) < 0 {
 		c.Status, c.Remedy = Failed, fmt.Sprintf("upgrade to %s %d.%d or later", product, oldest[0], oldest[1])
-	case numbers[0] > newest:
-		c.Status, c.Remedy = Warning, fmt.Sprintf("newer than the %s %d that the module is made for: run its tests on it", product, newest)
 	}
 	return c
 }
@@ -154,7 +197,7 @@ func (m Master) persistence(ctx context.Context) Check {
 	c.Found = "snapshots, the latest or the start at " + Moment(time.Unix(m.number("rdb_last_save_time"), 0))
 	if m.info["rdb_last_bgsave_status"] == "err" {
 		c.Status, c.Found, c.Remedy = Warning, "the latest snapshot could not be written", "see its log: is the disk full?"
-	} else if config, err := m.client.ConfigGet(ctx, "save").Result(); err == nil && config["save"] == "" {
+	} else if save, ok := m.setting(ctx, "save"); ok && save == "" {
 		c.Status, c.Found = Warning, "none: neither snapshots nor an append-only file"
 		c.Remedy = "a restart empties it: set appendonly yes, or keep what priorityctl control export prints"
 	}

@@ -21,19 +21,18 @@ func (s *Snapshot) Status(ctx context.Context, top *Top, overrides []Override) [
 
 func (s *Snapshot) redisChecks(ctx context.Context) (checks []Check) {
 	for _, m := range s.Masters {
+		memory := m.memoryCheck()
 		product, version := m.product()
-		c := Check{"redis", OK, fmt.Sprintf("%s: %s %s, %s, up for %s", m.Name, product, version, m.memory(), Span(m.up())), ""}
+		c := Check{"redis", memory.Status, fmt.Sprintf("%s: %s %s, %s, up for %s", m.Name, product, version, memory.Found, Span(m.up())), memory.Remedy}
 		switch {
+		case m.Away != nil:
+			c = m.away("redis")
 		case len(m.info) == 0:
-			c.Found = m.Name + " answers; this user may not ask for more"
+			c = Check{"redis", OK, m.Name + " answers; this user may not ask for more", ""}
 		case m.Replica() != "":
-			c.Status, c.Found, c.Remedy = Failed, c.Found+": a replica", "name the master: a replica counts nothing"
+			c = m.replication()
 		case m.full():
-			c.Status, c.Found = Failed, "full: "+c.Found
 			c.Remedy = "each process decides alone, and reports are not written, so workers may be missing below: raise maxmemory, as by redis-cli config set maxmemory 2gb, and in redis.conf"
-		default:
-			memory := m.memoryCheck()
-			c.Status, c.Remedy = memory.Status, memory.Remedy
 		}
 		checks = append(checks, c)
 	}

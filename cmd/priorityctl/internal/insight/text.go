@@ -1,7 +1,6 @@
 package insight
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -28,35 +27,6 @@ func Plural(n int64, noun string) string {
 		return Group(n) + " " + noun
 	}
 	return Group(n) + " " + noun + "s"
-}
-
-// amount is "1 document", "2.5 documents" or "3,000 documents", in three digits
-// where it is not whole.
-func amount(x float64, noun string) string {
-	if x >= 100 {
-		return Plural(int64(math.Round(x)), noun)
-	}
-	text := strconv.FormatFloat(x, 'g', 3, 64)
-	if text == "1" {
-		return "1 " + noun
-	}
-	return text + " " + noun + "s"
-}
-
-// ordinal is 2nd, 3rd, 4th.
-func ordinal(n int64) string {
-	ending := "th"
-	if n%100 < 11 || n%100 > 13 {
-		switch n % 10 {
-		case 1:
-			ending = "st"
-		case 2:
-			ending = "nd"
-		case 3:
-			ending = "rd"
-		}
-	}
-	return Group(n) + ending
 }
 
 // Span writes a duration as a person would: to the second, unless it is short, and hours

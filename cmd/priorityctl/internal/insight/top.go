@@ -15,6 +15,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/itemerrors"
 )
 
@@ -75,6 +76,7 @@ func (b Busy) pending() int64 {
 type Top struct {
 	Levels  []Level `json:"levels"`  // from level 1 on
 	Busiest []Busy  `json:"busiest"` // the customers with the most documents first, then those with the most pending
+	Missing Missing `json:"-"`       // why the State of some is nil
 }
 
 const (
@@ -92,10 +94,15 @@ func (s *Snapshot) Top(ctx context.Context) (*Top, error) {
 	}
 	states, err := s.Store.PeekEach(ctx, names)
 	for at, err := range itemerrors.Of(err, len(customers)) {
-		if err != nil && !errors.Is(err, priority.ErrCorrupt) {
+		brief := Brief{Name: customer.NameOf(names[at])}
+		switch {
+		case err == nil || errors.Is(err, priority.ErrCorrupt):
+			brief, _ = s.brief(names[at], &states[at], err)
+		case len(s.Masters) == 1:
 			return nil, cause(err)
+		default:
+			t.Missing.Add(cause(err))
 		}
-		brief, _ := s.brief(names[at], &states[at], err)
 		busy := Busy{brief, customers[at].Documents, customers[at].Level}
 		if err != nil || busy.Documents+busy.pending() > 0 { // others were busy, and no document waits any more
 			t.Busiest = append(t.Busiest, busy)

@@ -30,9 +30,6 @@ func (c *Customer) String() string {
 		next += ": " + row.Load()
 	}
 	facts = append(append(facts, Fact{"next", next}), c.Facts()...)
-	if c.Waits.Done > 0 {
-		facts = append(facts, Fact{"waits", fmt.Sprintf("level %d: %s in the median of the last minute, 95 %% at most %s", state.NextLevel, Span(c.Waits.Median()), Span(c.Waits.P95()))})
-	}
 	const mostParts = 6
 	label := "hour"
 	for _, p := range c.Hour[max(len(c.Hour)-mostParts, 0):] {
@@ -137,7 +134,7 @@ func (c *Customer) whyByCount(why *strings.Builder, who string) {
 		if more == 1 {
 			fmt.Fprintf(why, " The next document has level %d.", state.RuleLevel)
 		} else {
-			fmt.Fprintf(why, " The %s document from now has level %d.", ordinal(more), state.Level+1)
+			fmt.Fprintf(why, " After %s, the next has level %d.", Plural(more-1, "more document"), state.Level+1)
 		}
 	}
 	switch {
@@ -164,20 +161,11 @@ func (c *Customer) whyByLoad(why *strings.Builder, who string) {
 	default:
 		fmt.Fprintf(why, "%s waits behind %s: the next document gets level %d.", who, levelsBefore(level), level)
 	}
-	recent := amount(nextRecent(state), "document")
-	if state.Recent+1 > mostRecent {
-		recent = Group(mostRecent) + " or more documents"
-	}
-	times := "the usual cost"
-	if factor := cost(state.Cost); factor != "1.00" {
-		times = factor + " times the usual cost"
-	}
-	fmt.Fprintf(why, " Its load, itself included, is %s: %s submitted recently × %s pending × %s.",
-		decimal(state.Load), recent, Group(nextPending(state)), times)
+	fmt.Fprintf(why, " Its load, itself included, is %s.", product(state))
 	if row := rowOf(policy, level); !math.IsInf(row.UpTo, 1) {
 		fmt.Fprintf(why, " Level %d is for loads up to %s.", level, bound(row.UpTo))
 	} else if policy.Turns > 0 {
-		fmt.Fprintf(why, " It is the flood's %s pending document, and floods take turns.", ordinal(state.PendingFlood+1))
+		fmt.Fprintf(why, " It is pending document %s of the flood, and floods take turns.", Group(state.PendingFlood+1))
 	}
 	switch {
 	case c.FewerPending > 0:

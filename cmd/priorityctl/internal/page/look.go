@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -62,13 +63,14 @@ func (p *Page) read(ctx context.Context) (*look, error) {
 	l.Overrides, errs[1] = s.Overrides(ctx)
 	entries, errs[2] = s.Admin.Log(ctx, "", mostChanges)
 	if l.Top != nil {
+		errs[0] = cmp.Or(errs[0], l.Top.Missing.Err())
 		l.Checks = s.Status(ctx, l.Top, l.Overrides)
 	}
 	for _, entry := range entries {
 		l.Changes = append(l.Changes, insight.LoggedOf(entry))
 	}
 	for _, err := range append(errs[:], s.PoliciesErr, s.ReportsErr) {
-		if insight.Unreachable(err) {
+		if s.NoneLeft(err) {
 			return nil, err
 		}
 		if err != nil {

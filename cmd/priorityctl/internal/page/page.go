@@ -10,6 +10,7 @@ package page
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -127,7 +128,7 @@ func (v *visit) note(err error) {
 // text returns an error as a page may show it.
 func (p *Page) text(err error) string {
 	text := insight.OneLine(p.inspector.Hidden(err))
-	if insight.Unreachable(err) {
+	if _, away := errors.AsType[insight.Away](err); insight.Unreachable(err) && !away {
 		return "Redis at " + p.inspector.Address + " cannot be reached: " + text
 	}
 	return text

@@ -84,9 +84,9 @@ func (w *world) apply(thresholds ...int64) {
 	must(w.admin.Apply(w.Context(), control.AnyVersion, priority.Policies{Policy: priority.Policy{Thresholds: thresholds}}, control.Change{By: "mary", Why: "less level 9"}))(w)
 }
 
-// pending makes documents pending that were submitted two minutes ago.
+// pending makes documents pending that were submitted two minutes ago, at a level and the next.
 func (w *world) pending(customer string, level priority.Level, documents int) {
-	const script = "for i = 1, ARGV[2] do redis.call('ZADD', KEYS[1], string.format('%d', 256000 * (redis.call('TIME')[1] - 120) + ARGV[1]), i) end"
+	const script = "for i = 1, ARGV[2] do redis.call('ZADD', KEYS[1], string.format('%d', 256000 * (redis.call('TIME')[1] - 120) + ARGV[1] + i % 2), i) end"
 	_ = w.client.Eval(w.Context(), script, []string{w.store.Keys(customer).Pending}, int(level), documents) // it has no reply
 }
 
@@ -138,7 +138,7 @@ func TestPages_Flood(t *testing.T) {
 	for path, texts := range map[string][]string{
 		"": {
 			`<th class="left" scope="row">1</th><td>21</td>`, `4 <strong class="bad">✗ stuck</strong></th><td>5,850</td>`, "<td>11</td><td>2m", `<strong class="figure">1s</strong><span class="faint">median`,
-			"No document of level 4 was done in the last minute; 11 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
+			"No document of level 4–5 was done in the last minute; 11 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
 			`<a class="name" href="customer?c=acme">`,
 		},
 		"customer?c=acme":    {`<strong class="figure">2</strong> <span class="faint">by the rule 3`, "&lt; -20 <strong>◂ -30</strong>", "30 documents since the last reset", "pinned to level 2, until", "acme pinned to level 2", "<td>210</td><td>8</td>", `<td>150</td><td>7 <span class="tag">the flood began`},
@@ -217,7 +217,7 @@ func TestPages_HostileCustomers(t *testing.T) {
 	w := newWorld(t, redistest.Start(t).Client())
 	hostile := []string{
 		"<script>nonsense()</script>", `"><img src=x onerror=nonsense()>`, "{{.}}' onfocus=nonsense() x='", "javascript:nonsense()", "line\r\nbreak\x00\t",
-		"\u202eright to left", "\xff\xfe<b>", "100% & ?c=other#fragment+plus;/../", " ", "-rf", "it's; $(touch x)", strings.Repeat("é", 256),
+		"\u202eright to left", "\xff\xfe<b>", " a  b", "~", "*", "100% & ?c=other#fragment+plus;/../", " ", "-rf", "it's; $(touch x)", strings.Repeat("é", 256),
 	}
 	var busy []fleet.Busy
 	for i, who := range hostile {
