@@ -25,6 +25,9 @@ const (
 	headerDeadAt     = "priority-dead-at"
 )
 
+// historyHeaders are those that a document gets on its way.
+var historyHeaders = []string{headerFailures, headerLosses, headerExchange, headerRoutingKey, headerReason, headerTries, headerDeadAt}
+
 const (
 	maxLosses = 10               // a document that has lost so many workers or connections is given up
 	moveTime  = 30 * time.Second // a server that hangs blocks no worker
@@ -112,11 +115,17 @@ func (t *task) done(ctx context.Context, took time.Duration) {
 	if t.document.Customer == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
-	defer cancel()
-	if _, err := t.store.Done(ctx, t.document.Customer, t.document.ID, took); err != nil {
+	if err := t.Queue.done(ctx, t.document, took); err != nil {
 		t.log.WarnContext(ctx, "priorityrabbitmq: a document counts as pending until its lease ends", "error", err)
 	}
+}
+
+// done calls Done, even if the context has ended.
+func (q *Queue) done(ctx context.Context, document Document, took time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
+	defer cancel()
+	_, err := q.store.Done(ctx, document.Customer, document.ID, took)
+	return err
 }
 
 func acknowledge(delivery *amqp.Delivery) error {
@@ -152,7 +161,7 @@ func republished(delivery *amqp.Delivery) amqp.Publishing {
 		headers = make(amqp.Table)
 	}
 	maps.DeleteFunc(headers, func(name string, _ any) bool {
-		return slices.Contains([]string{"CC", "x-delivery-count", "x-acquired-count", headerReason, headerTries, headerDeadAt, headerFailures, headerLosses}, name) ||
+		return slices.Contains(historyHeaders, name) || slices.Contains([]string{"CC", "x-delivery-count", "x-acquired-count"}, name) ||
 			strings.HasPrefix(name, "x-death") || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
 	})
 	first := original(*delivery)

@@ -20,6 +20,7 @@ type recorder struct {
 	memory.Store
 	steps    []string
 	sent     amqp.Publishing
+	openErr  error
 	sendErr  error
 	isClosed bool
 	onDone   func(context.Context)
@@ -50,13 +51,21 @@ func (r *recorder) queue(t *testing.T) *Queue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.publish = func(_ context.Context, exchange, key string, message amqp.Publishing) error {
-		r.steps = append(r.steps, strings.TrimSpace(fmt.Sprint("to ", exchange, " ", key)))
-		r.sent = message
-		return r.sendErr
-	}
+	q.open = func(context.Context) (publisher, error) { return channel{r}, r.openErr }
 	return q
 }
+
+// channel is where a recorder notes what is published.
+type channel struct{ r *recorder }
+
+func (c channel) publish(_ context.Context, exchange, key string, message amqp.Publishing) error {
+	c.r.steps = append(c.r.steps, strings.TrimSpace(fmt.Sprint("to ", exchange, " ", key)))
+	c.r.sent = message
+	return c.r.sendErr
+}
+
+func (channel) IsClosed() bool { return false }
+func (channel) Close() error   { return nil }
 
 func (r *recorder) delivery(headers amqp.Table) amqp.Delivery {
 	if headers == nil {
@@ -172,6 +181,47 @@ func TestPublishAddsToTheTeamsMessage(t *testing.T) {
 	}
 	if want := []string{"submit", "to uploads pdf", "done acme invoice"}; !slices.Equal(r.steps, want) || r.sent.DeliveryMode != amqp.Transient {
 		t.Errorf("%q, sent %+v", r.steps, r.sent)
+	}
+}
+
+// Nothing is pending that was not sent, and no shared connection is closed by what cannot be.
+func TestNothingIsSubmittedThatCannotBeSent(t *testing.T) {
+	long := strings.Repeat("x", 256)
+	away := &recorder{openErr: amqp.ErrClosed}
+	if err := away.queue(t).Publish(t.Context(), "uploads", "pdf", amqp.Publishing{}, Document{Customer: "acme"}); !errors.Is(err, amqp.ErrClosed) || len(away.steps) > 0 {
+		t.Errorf("RabbitMQ is away: error %v, %q", err, away.steps)
+	}
+	for what, message := range map[string]amqp.Publishing{
+		"a header of a wrong type": {Headers: amqp.Table{"pages": uint64(3)}},
+		"a long message id":        {MessageId: long},
+		"a long name in a header":  {Headers: amqp.Table{"all": []any{amqp.Table{long: 1}}}},
+		"headers beyond the frame": {Headers: amqp.Table{"file": []byte(strings.Repeat(long, 512))}},
+	} {
+		r := new(recorder)
+		q := r.queue(t)
+		q.frameSize = 128 << 10
+		if err := q.Publish(t.Context(), "uploads", "pdf", message, Document{Customer: "acme"}); !errors.Is(err, priority.ErrInvalid) || len(r.steps) > 0 {
+			t.Errorf("%s: error %v, %q", what, err, r.steps)
+		}
+	}
+}
+
+// A worker that publishes another document often gives it the headers of its own.
+func TestPublishReplacesCopiedHeaders(t *testing.T) {
+	r := new(recorder)
+	q := r.queue(t)
+	copied := amqp.Table{"tenant": "x", headerCustomer: "acme", headerDocument: "own", headerExchange: "", headerRoutingKey: "documents", headerFailures: int64(3)}
+	for _, document := range []Document{{}, {Customer: "clinic", ID: "child"}} {
+		if err := q.Publish(t.Context(), "uploads", "pdf", amqp.Publishing{Headers: copied}, document); err != nil {
+			t.Fatal(err)
+		}
+		delivery := original(amqp.Delivery{Exchange: "uploads", RoutingKey: "pdf", Headers: r.sent.Headers})
+		if DocumentOf(delivery) != document || delivery.RoutingKey != "pdf" || count(&delivery, headerFailures) != 0 || text(&delivery, "tenant") != "x" {
+			t.Errorf("sent %v", r.sent.Headers)
+		}
+	}
+	if len(copied) != 6 {
+		t.Error("the caller's headers were changed")
 	}
 }
 

@@ -145,8 +145,10 @@ func testPublish(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	_ = connection.Close()
-	if err := publish("", "small", "second"); !errors.Is(err, amqp.ErrClosed) {
-		t.Errorf("the connection is closed: error %v", err)
+	for _, document := range []string{"second", "never sent"} {
+		if err := publish("", "small", document); !errors.Is(err, amqp.ErrClosed) {
+			t.Errorf("the connection is closed: error %v", err)
+		}
 	}
 	open()
 	if err := publish("", "small", "second"); err != nil {
