@@ -51,7 +51,7 @@ func invalid(what string) error {
 // If the store fails, or an argument is invalid, which wraps [priority.ErrInvalid], nothing
 // is enqueued. If asynq returns an error, the document is no longer pending. But if asynq
 // already has a task with your document id (asynq.ErrTaskIDConflict), the document ends with
-// that task.
+// that task: if that one has ended, and is only retained or archived, call the store's Done.
 func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
 	if customer == "" || task == nil {
 		return c.client.EnqueueContext(ctx, plainTask(task), opts...)
@@ -70,6 +70,9 @@ func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task,
 	}
 	decision, err := c.store.Submit(ctx, customer, priority.Document{ID: d.id, Cost: d.cost})
 	if err != nil {
+		if createsID && errors.Is(err, priority.ErrOutcomeUnknown) { // nobody can submit it again
+			_ = done(ctx, c.store, d, 0)
+		}
 		return nil, err
 	}
 	level := queue.Name(c.name, decision.Level, c.store.Last())

@@ -109,11 +109,14 @@ func (d document) addTo(metadata []byte) ([]byte, error) {
 	if !isStorable(d.ID) {
 		return nil, invalid(fmt.Sprintf("document: %q is not UTF-8 or has a zero byte; River stores JSON", d.ID))
 	}
-	fields := make(map[string]json.RawMessage)
+	var fields map[string]json.RawMessage
 	if len(metadata) > 0 {
-		if err := json.Unmarshal(metadata, &fields); err != nil || fields == nil {
+		if err := json.Unmarshal(metadata, &fields); err != nil {
 			return nil, invalid(fmt.Sprintf("metadata: %.100q of the job is not a JSON object", metadata))
 		}
+	}
+	if fields == nil { // there is none, or null
+		fields = make(map[string]json.RawMessage)
 	}
 	added, err := json.Marshal(d)
 	if err != nil {
