@@ -114,7 +114,7 @@ func TestInsert_Level(t *testing.T) {
 func TestInsert_KeepsMetadata(t *testing.T) {
 	t.Parallel()
 	jobs := jobsOf(invoice{Customer: "acme"}, invoice{Customer: "acme", Document: "own"})
-	jobs[1].Metadata = nil
+	jobs[1].Metadata = []byte(`null`)
 	store := new(counting)
 	if _, err := middleware(t, store).InsertMany(t.Context(), jobs, inserted(jobs)); err != nil {
 		t.Fatal(err)

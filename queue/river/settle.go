@@ -24,7 +24,8 @@ const (
 // goroutine of one or more processes. Without it, such documents stay pending until their
 // leases expire.
 //
-// It reads the jobs in the client's schema. The client need not be started.
+// It reads the jobs in the client's schema, on PostgreSQL only: River's SQLite cannot look for
+// metadata. The client need not be started.
 func Settle[TTx any](ctx context.Context, client *river.Client[TTx], store priority.Store) {
 	since := time.Now().Add(-maxLease)
 	ticker := time.NewTicker(settleEvery)

@@ -47,17 +47,18 @@ func run(ctx context.Context, address string) (err error) {
 		defer cancel()
 		err = errors.Join(err, store.Close(ctx))
 	}()
-	if err := produce(ctx, client, store); err != nil {
-		return err
-	}
-	return work(ctx, client, store)
-}
-
-func produce(ctx context.Context, client *redis.Client, store *fleet.Member) error {
 	queues, err := priorityasynq.NewClient(asynq.NewClientFromRedisClient(client), store, "documents")
 	if err != nil {
 		return err
 	}
+	if err := produce(ctx, queues); err != nil {
+		return err
+	}
+	go queues.Settle(ctx, client) // calls Done for documents whose workers die at the last try
+	return work(ctx, client, store)
+}
+
+func produce(ctx context.Context, queues *priorityasynq.Client) error {
 	send := func(customer, document string) error {
 		task := asynq.NewTask("convert", []byte(document))
 		_, err := queues.Enqueue(ctx, customer, task, asynq.MaxRetry(5), asynq.Timeout(time.Minute))
