@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/ending"
 	"github.com/docpriority/priority/internal/typednil"
 )
 
@@ -39,7 +40,7 @@ func process(ctx context.Context, store priority.Store, d document, task *asynq.
 	err = errPanicked
 	defer func() {
 		if isOver(ctx, err) {
-			_ = done(ctx, store, d, time.Since(began))
+			_ = ending.Done(ctx, store, d.customer, d.id, time.Since(began))
 		}
 	}()
 	err = next.ProcessTask(ctx, task)

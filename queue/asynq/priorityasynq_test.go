@@ -8,9 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -95,26 +93,6 @@ func TestEnqueue_Refused(t *testing.T) {
 	}
 	if all, err := q.inspector.Queues(); err != nil || len(all) != 0 {
 		t.Errorf("queues %q, error %v", all, err)
-	}
-}
-
-// go-redis has sent the task, gets no reply, and sends it again.
-func TestEnqueue_LostReply(t *testing.T) {
-	t.Parallel()
-	q := open(t)
-	var lost atomic.Bool
-	q.redis.AddHook(commandHook(func(ctx context.Context, command redis.Cmder, next redis.ProcessHook) error {
-		if strings.HasPrefix(command.Name(), "eval") && lost.CompareAndSwap(false, true) {
-			if err := next(ctx, command); err != nil {
-				return err
-			}
-		}
-		return next(ctx, command)
-	}))
-	first := q.enqueue("acme", asynq.NewTask("convert", nil))
-	info, err := q.inspector.GetTaskInfo(first.Queue, first.ID)
-	if err != nil || info.State != asynq.TaskStatePending || !lost.Load() || q.pending("acme") != 1 {
-		t.Errorf("%+v, error %v; %d pending", info, err, q.pending("acme"))
 	}
 }
 
@@ -234,25 +212,6 @@ func TestMiddleware_End(t *testing.T) {
 	}
 }
 
-func TestMiddleware_StoreHangs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &failing{done: func(ctx context.Context, _ string) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}}
-		headers, err := document{customer: "acme", id: "own"}.addTo(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		handled := middleware(t, store)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })).
-			ProcessTask(t.Context(), asynq.NewTaskWithHeaders("convert", nil, headers))
-		if handled != nil {
-			t.Error(handled)
-		}
-	})
-}
-
 // A handler that sends another task often gives it the headers of its own.
 func TestEnqueue_CopiedHeaders(t *testing.T) {
 	t.Parallel()
@@ -341,20 +300,4 @@ func (q *testQueue) pending(customer string) int64 {
 		q.t.Fatal(err)
 	}
 	return state.Pending
-}
-
-// commandHook is a hook around each command.
-type commandHook func(context.Context, redis.Cmder, redis.ProcessHook) error
-
-func (h commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (h commandHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, command redis.Cmder) error {
-		err := h(ctx, command, next)
-		command.SetErr(err)
-		return err
-	}
 }

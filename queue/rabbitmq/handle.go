@@ -12,6 +12,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/docpriority/priority/internal/ending"
 )
 
 // The headers of a document that has failed before, or that is a dead letter.
@@ -31,7 +33,6 @@ var historyHeaders = []string{headerFailures, headerLosses, headerExchange, head
 const (
 	maxLosses = 10               // a document that has lost so many workers or connections is given up
 	moveTime  = 30 * time.Second // a server that hangs blocks no worker
-	doneTime  = 5 * time.Second  // nor does a store
 )
 
 // Handle runs process on a delivery and settles it: it calls Done, and then acknowledges. If
@@ -101,7 +102,7 @@ func (t *task) putAside(ctx context.Context, times, maxTimes int, reason string)
 	// Publish before acknowledging: a crash between the two duplicates the document.
 	moving, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveTime)
 	defer cancel()
-	if err := t.publish(moving, "", to, message); err != nil {
+	if err := t.publish(moving, "", to, message, nil); err != nil {
 		return err
 	}
 	if times > maxTimes {
@@ -115,17 +116,7 @@ func (t *task) done(ctx context.Context, took time.Duration) {
 	if t.document.Customer == "" {
 		return
 	}
-	if err := t.Queue.done(ctx, t.document, took); err != nil {
-		t.log.WarnContext(ctx, "priorityrabbitmq: a document counts as pending until its lease ends", "error", err)
-	}
-}
-
-// done calls Done, even if the context has ended.
-func (q *Queue) done(ctx context.Context, document Document, took time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
-	defer cancel()
-	_, err := q.store.Done(ctx, document.Customer, document.ID, took)
-	return err
+	_ = ending.Done(ctx, t.store, t.document.Customer, t.document.ID, took)
 }
 
 func acknowledge(delivery *amqp.Delivery) error {

@@ -20,10 +20,8 @@ type recorder struct {
 	memory.Store
 	steps    []string
 	sent     amqp.Publishing
-	openErr  error
 	sendErr  error
 	isClosed bool
-	onDone   func(context.Context)
 }
 
 func (r *recorder) Submit(context.Context, string, priority.Document) (priority.Decision, error) {
@@ -31,10 +29,7 @@ func (r *recorder) Submit(context.Context, string, priority.Document) (priority.
 	return priority.Decision{Level: 2}, nil
 }
 
-func (r *recorder) Done(ctx context.Context, customer, document string, _ time.Duration) (priority.Ended, error) {
-	if r.onDone != nil {
-		r.onDone(ctx)
-	}
+func (r *recorder) Done(_ context.Context, customer, document string, _ time.Duration) (priority.Ended, error) {
 	r.steps = append(r.steps, "done "+customer+" "+document)
 	return priority.Ended{}, nil
 }
@@ -51,21 +46,16 @@ func (r *recorder) queue(t *testing.T) *Queue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.open = func(context.Context) (publisher, error) { return channel{r}, r.openErr }
+	q.publish = func(_ context.Context, exchange, key string, message amqp.Publishing, submit submit) (err error) {
+		if submit != nil {
+			message.Priority, err = submit()
+		}
+		r.steps = append(r.steps, strings.TrimSpace(fmt.Sprint("to ", exchange, " ", key)))
+		r.sent = message
+		return errors.Join(err, r.sendErr)
+	}
 	return q
 }
-
-// channel is where a recorder notes what is published.
-type channel struct{ r *recorder }
-
-func (c channel) publish(_ context.Context, exchange, key string, message amqp.Publishing) error {
-	c.r.steps = append(c.r.steps, strings.TrimSpace(fmt.Sprint("to ", exchange, " ", key)))
-	c.r.sent = message
-	return c.r.sendErr
-}
-
-func (channel) IsClosed() bool { return false }
-func (channel) Close() error   { return nil }
 
 func (r *recorder) delivery(headers amqp.Table) amqp.Delivery {
 	if headers == nil {
@@ -187,10 +177,6 @@ func TestPublishAddsToTheTeamsMessage(t *testing.T) {
 // Nothing is pending that was not sent, and no shared connection is closed by what cannot be.
 func TestNothingIsSubmittedThatCannotBeSent(t *testing.T) {
 	long := strings.Repeat("x", 256)
-	away := &recorder{openErr: amqp.ErrClosed}
-	if err := away.queue(t).Publish(t.Context(), "uploads", "pdf", amqp.Publishing{}, Document{Customer: "acme"}); !errors.Is(err, amqp.ErrClosed) || len(away.steps) > 0 {
-		t.Errorf("RabbitMQ is away: error %v, %q", err, away.steps)
-	}
 	for what, message := range map[string]amqp.Publishing{
 		"a header of a wrong type": {Headers: amqp.Table{"pages": uint64(3)}},
 		"a long message id":        {MessageId: long},
@@ -275,18 +261,5 @@ func TestArgumentsThatCannotWorkAreRefused(t *testing.T) {
 		if !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), "invalid option: "+what) {
 			t.Errorf("error %v, want one of: %s", err, what)
 		}
-	}
-}
-
-// A store without a timeout of its own may never answer.
-func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
-	ends := false
-	r := &recorder{onDone: func(ctx context.Context) { _, ends = ctx.Deadline() }}
-	err := r.queue(t).Handle(t.Context(), r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
-	if err != nil {
-		t.Error(err)
-	}
-	if !ends {
-		t.Error("Done was called with a context that never ends")
 	}
 }

@@ -22,7 +22,6 @@ func TestMain(m *testing.M) { brokertest.Main(m, subject) }
 func TestPromises(t *testing.T) {
 	t.Parallel()
 	server := brokertest.StartRabbitMQ(t)
-	t.Run("ClassicQueue", func(t *testing.T) { testClassicQueue(t, server.URL) })
 	t.Run("Publish", func(t *testing.T) { testPublish(t, server.URL) })
 	onServer := *subject
 	onServer.Start = func(testing.TB) (brokertest.Broker, string) { return server, server.URL }

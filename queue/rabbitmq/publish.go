@@ -14,94 +14,73 @@ var (
 	errFull    = errors.New("the queue is full")
 )
 
-// publish publishes a message that no store counts.
-func (q *Queue) publish(ctx context.Context, exchange, key string, message amqp.Publishing) error {
-	p, err := q.open(ctx)
-	if err != nil {
-		return err
-	}
-	return q.send(ctx, p, exchange, key, message)
-}
+// submit submits a document, and returns the priority of its message.
+type submit func() (uint8, error)
 
-// openChannel returns an idle channel, or a new one.
-func (q *Queue) openChannel(ctx context.Context) (publisher, error) {
-	for {
-		select {
-		case p := <-q.publishers:
-			if !p.IsClosed() {
-				return p, nil
-			}
-			continue
-		default:
-		}
-		if err := within(ctx, q.addChannel); err != nil {
-			return nil, fmt.Errorf("priorityrabbitmq: open a channel: %w", err)
-		}
-	}
-}
-
-// addChannel opens a channel and keeps it, also if nobody waits for it any more.
-func (q *Queue) addChannel() error {
-	channel, err := q.connection.Channel()
-	if err != nil {
-		return err
-	}
-	if err := channel.Confirm(false); err != nil {
-		_ = channel.Close()
-		return err
-	}
-	q.keep(&confirming{channel, channel.NotifyReturn(make(chan amqp.Return, 1)), channel.NotifyClose(make(chan *amqp.Error, 1))})
-	return nil
-}
-
-func (q *Queue) keep(p publisher) {
+// publishConfirmed returns nil when RabbitMQ has written the message to a queue. It does not
+// leave the context to the client, which ignores it while the server, short of memory, does
+// not read. It submits when the message can be sent: before, nothing must be pending.
+func (q *Queue) publishConfirmed(ctx context.Context, exchange, key string, message amqp.Publishing, submit submit) (err error) {
+	published := make(chan error, 1)
+	go func() { published <- q.publishOn(ctx, exchange, key, message, submit) }()
 	select {
-	case q.publishers <- p:
-	default:
-		_ = p.Close()
+	case err = <-published:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
 	}
-}
-
-// send returns nil when RabbitMQ has written the message to a queue. A channel on which a
-// message failed is closed, so that no late answer is taken for the next one's.
-func (q *Queue) send(ctx context.Context, p publisher, exchange, key string, message amqp.Publishing) error {
-	err := within(ctx, func() error {
-		if err := p.publish(ctx, exchange, key, message); err != nil {
-			_ = p.Close()
-			return err
-		}
-		q.keep(p)
-		return nil
-	})
 	if err != nil {
 		return fmt.Errorf("priorityrabbitmq: publish to %q with key %q: %w", exchange, key, err)
 	}
 	return nil
 }
 
-// within returns when the call does, or when the context ends. It does not leave the context
-// to the client, which ignores it while the server, short of memory, does not read.
-func within(ctx context.Context, call func() error) error {
-	returned := make(chan error, 1)
-	go func() { returned <- call() }()
-	select {
-	case err := <-returned:
+// publishOn publishes on an idle channel, or opens one. A channel on which a message failed
+// is closed, so that no late answer is taken for the next one's.
+func (q *Queue) publishOn(ctx context.Context, exchange, key string, message amqp.Publishing, submit submit) error {
+	p, err := q.idlePublisher()
+	if err != nil {
 		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	if submit != nil {
+		message.Priority, err = submit()
+	}
+	if err == nil {
+		err = p.publish(ctx, exchange, key, message)
+	}
+	if err != nil {
+		_ = p.Close()
+		return err
+	}
+	select {
+	case q.publishers <- p:
+	default:
+		_ = p.Close()
+	}
+	return nil
 }
 
-// publisher publishes one message at a time.
-type publisher interface {
-	publish(ctx context.Context, exchange, key string, message amqp.Publishing) error
-	IsClosed() bool
-	Close() error
+func (q *Queue) idlePublisher() (*publisher, error) {
+	select {
+	case p := <-q.publishers:
+		if !p.IsClosed() {
+			return p, nil
+		}
+	default:
+	}
+	channel, err := q.connection.Channel()
+	if err != nil {
+		return nil, err
+	}
+	if err := channel.Confirm(false); err != nil {
+		_ = channel.Close()
+		return nil, err
+	}
+	return &publisher{channel, channel.NotifyReturn(make(chan amqp.Return, 1)), channel.NotifyClose(make(chan *amqp.Error, 1))}, nil
 }
 
-// confirming is a channel for one message at a time: RabbitMQ returns a message that no queue
+// publisher is a channel for one message at a time: RabbitMQ returns a message that no queue
 // takes without saying which one it is.
-type confirming struct {
+type publisher struct {
 	*amqp.Channel
 	returned chan amqp.Return
 	closed   chan *amqp.Error // why the channel was closed
@@ -109,7 +88,7 @@ type confirming struct {
 
 // publish returns nil when RabbitMQ has written the message to a queue. After errRefused and
 // errFull no queue has it; after any other error a queue may have it.
-func (p *confirming) publish(ctx context.Context, exchange, key string, message amqp.Publishing) error {
+func (p *publisher) publish(ctx context.Context, exchange, key string, message amqp.Publishing) error {
 	const mandatory, immediate = true, false // mandatory: a queue that was deleted must not swallow it
 	confirmation, err := p.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, message)
 	if err != nil {

@@ -40,6 +40,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/check"
+	"github.com/docpriority/priority/internal/ending"
 	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/queue"
 )
@@ -69,8 +70,8 @@ type Queue struct {
 	name       string
 	store      priority.Store
 	options    Options
-	publishers chan publisher // those that are idle
-	open       func(context.Context) (publisher, error)
+	publishers chan *publisher // those that are idle
+	publish    func(ctx context.Context, exchange, key string, message amqp.Publishing, submit submit) error
 	frameSize  int // that the headers must fit in; 0: any size
 }
 
@@ -122,8 +123,8 @@ func newQueue(name string, store priority.Store, options *Options) (*Queue, erro
 	}
 	o.MaxPriority = cmp.Or(o.MaxPriority, queue.RabbitMQMaxPriority(store.Last()))
 	o.Limit = cmp.Or(o.Limit, 10*time.Minute)
-	q := &Queue{name: name, store: store, options: o, publishers: make(chan publisher, 16)}
-	q.open = q.openChannel
+	q := &Queue{name: name, store: store, options: o, publishers: make(chan *publisher, 16)}
+	q.publish = q.publishConfirmed
 	return q, nil
 }
 
@@ -197,23 +198,17 @@ func (q *Queue) Publish(ctx context.Context, exchange, key string, message amqp.
 		return err
 	}
 	if document.Customer == "" {
-		return q.publish(ctx, exchange, key, message)
+		return q.publish(ctx, exchange, key, message, nil)
 	}
-	p, err := q.open(ctx) // before Submit: nothing must be pending that cannot be sent
-	if err != nil {
-		return err
-	}
-	decision, err := q.store.Submit(ctx, document.Customer, priority.Document{ID: document.ID, Cost: document.Cost})
-	if err != nil {
-		q.keep(p)
+	err := q.publish(ctx, exchange, key, message, func() (uint8, error) {
+		decision, err := q.store.Submit(ctx, document.Customer, priority.Document{ID: document.ID, Cost: document.Cost})
 		if createsID && errors.Is(err, priority.ErrOutcomeUnknown) { // nobody can submit it again
-			err = errors.Join(err, q.done(ctx, document, 0))
+			err = errors.Join(err, ending.Done(ctx, q.store, document.Customer, document.ID, 0))
 		}
-		return err
-	}
-	message.Priority = q.priority(decision.Level)
-	if err = q.send(ctx, p, exchange, key, message); errors.Is(err, errRefused) {
-		err = errors.Join(err, q.done(ctx, document, 0))
+		return q.priority(decision.Level), err
+	})
+	if errors.Is(err, errRefused) {
+		err = errors.Join(err, ending.Done(ctx, q.store, document.Customer, document.ID, 0))
 	}
 	return err
 }

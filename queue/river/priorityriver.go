@@ -33,12 +33,9 @@
 package priorityriver
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/riverqueue/river"
@@ -146,19 +143,4 @@ func plainMetadata(metadata []byte) []byte {
 
 func isStorable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsRune(name, 0)
-}
-
-// doneTime bounds a Done if the store hangs and has no timeout.
-const doneTime = 5 * time.Second
-
-// done calls Done, even if the context has ended.
-func done(ctx context.Context, store priority.Store, d document, took time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
-	defer cancel()
-	_, err := store.Done(ctx, d.Customer, d.ID, took)
-	if err != nil {
-		slog.WarnContext(ctx, "priorityriver: a document counts as pending until its lease ends",
-			"customer", d.Customer, "document", d.ID, "error", err)
-	}
-	return err
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -292,40 +291,6 @@ func TestInsert_CopiedMetadata(t *testing.T) {
 	if _, ok := documentOf(jobs[0].Metadata); !ok {
 		t.Error("the other job's metadata was changed")
 	}
-}
-
-func TestStoreHangs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		metadata, err := document{Customer: "acme", ID: "own"}.addTo(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, boom := middleware(t, new(hanging)), errors.New("boom")
-		job := &rivertype.JobRow{Metadata: metadata, Attempt: 1, MaxAttempts: 3}
-		if err := m.Work(t.Context(), job, func(context.Context) error { return nil }); err != nil {
-			t.Error(err)
-		}
-		_, err = m.InsertMany(t.Context(), jobsOf(invoice{Customer: "acme"}), func(context.Context) ([]*rivertype.JobInsertResult, error) {
-			return nil, boom
-		})
-		if !errors.Is(err, boom) {
-			t.Error(err)
-		}
-	})
-}
-
-// hanging is a store in memory whose Done and DoneN last until the context ends.
-type hanging struct{ memory.Store }
-
-func (*hanging) Done(ctx context.Context, _, _ string, _ time.Duration) (priority.Ended, error) {
-	<-ctx.Done()
-	return priority.Ended{}, ctx.Err()
-}
-
-func (h *hanging) DoneN(ctx context.Context, customer string, _ []string, _ time.Duration) ([]priority.Ended, error) {
-	_, err := h.Done(ctx, customer, "", 0)
-	return nil, err
 }
 
 func TestWork_NoCustomer(t *testing.T) {

@@ -85,9 +85,9 @@ func work(ctx context.Context, client *redis.Client, store *fleet.Member) error 
 		return nil
 	})
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
-		Queues:            queue.AsynqQueues("documents", store.Last()),
-		StrictPriority:    true,                  // without it a flood keeps most workers
-		TaskCheckInterval: 50 * time.Millisecond, // or a first document waits up to 1.5 s
+		Queues:            queue.AsynqQueues("documents", store.Last()), // and "default", if you have other tasks
+		StrictPriority:    true,                                         // without it a flood keeps most workers
+		TaskCheckInterval: 50 * time.Millisecond,                        // or a first document waits up to 1.5 s
 		Concurrency:       4,
 		ShutdownTimeout:   time.Minute, // as long as a document may take
 		LogLevel:          asynq.WarnLevel,
