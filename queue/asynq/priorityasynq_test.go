@@ -248,15 +248,6 @@ func TestMissingArguments(t *testing.T) {
 	}
 }
 
-func middleware(t *testing.T, store priority.Store) asynq.MiddlewareFunc {
-	t.Helper()
-	m, err := Middleware(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 // testQueue is a Client with a Redis of its own.
 type testQueue struct {
 	*Client
