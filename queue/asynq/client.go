@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/ending"
 	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/queue"
 )
@@ -51,16 +52,16 @@ func invalid(what string) error {
 // If the store fails, or an argument is invalid, which wraps [priority.ErrInvalid], nothing
 // is enqueued. If asynq returns an error, the document is no longer pending. But if asynq
 // already has a task with your document id (asynq.ErrTaskIDConflict), the document ends with
-// that task.
+// that task: if that one has ended, and is only retained or archived, call the store's Done.
 func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
 	if customer == "" || task == nil {
 		return c.client.EnqueueContext(ctx, plainTask(task), opts...)
 	}
-	d, taskID, err := documentFrom(customer, opts)
+	d, setsTaskID, err := documentFrom(customer, opts)
 	if err != nil {
 		return nil, err
 	}
-	createsID, createsTaskID := d.id == "", taskID == ""
+	createsID := d.id == ""
 	if createsID {
 		d.id = rand.Text()
 	}
@@ -70,31 +71,25 @@ func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task,
 	}
 	decision, err := c.store.Submit(ctx, customer, priority.Document{ID: d.id, Cost: d.cost})
 	if err != nil {
+		if createsID && errors.Is(err, priority.ErrOutcomeUnknown) { // nobody can submit it again
+			_ = ending.Done(ctx, c.store, d.customer, d.id, 0)
+		}
 		return nil, err
 	}
 	level := queue.Name(c.name, decision.Level, c.store.Last())
 	task = asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers)
-	opts = append(slices.Clone(opts), asynq.Queue(level))
-	if createsTaskID {
-		taskID = rand.Text()
-		opts = append(opts, asynq.TaskID(taskID))
-	}
-	info, err := c.client.EnqueueContext(ctx, task, opts...)
-	conflicts := errors.Is(err, asynq.ErrTaskIDConflict)
-	switch {
-	case err == nil:
-	case conflicts && createsTaskID: // go-redis has sent it twice, because a reply was lost
-		return &asynq.TaskInfo{ID: taskID, Queue: level, Type: task.Type(), Payload: task.Payload(), Headers: headers}, nil
-	case conflicts && !createsID:
-	default:
-		_ = done(ctx, c.store, d, 0)
+	info, err := c.client.EnqueueContext(ctx, task, append(slices.Clone(opts), asynq.Queue(level))...)
+	// A task of asynq's own id is there if go-redis has sent it twice, because a reply was lost.
+	isThere := errors.Is(err, asynq.ErrTaskIDConflict) && (!createsID || !setsTaskID)
+	if err != nil && !isThere {
+		_ = ending.Done(ctx, c.store, d.customer, d.id, 0)
 	}
 	return info, err
 }
 
-// documentFrom returns the document that the options describe, and the task's id, if they
-// set it.
-func documentFrom(customer string, opts []asynq.Option) (d document, taskID string, err error) {
+// documentFrom returns the document that the options describe, and whether they set the
+// task's id.
+func documentFrom(customer string, opts []asynq.Option) (d document, setsTaskID bool, err error) {
 	d.customer = customer
 	for _, opt := range opts {
 		if opt == nil {
@@ -102,14 +97,14 @@ func documentFrom(customer string, opts []asynq.Option) (d document, taskID stri
 		}
 		switch opt.Type() {
 		case asynq.GroupOpt, asynq.UniqueOpt:
-			return d, "", invalid(fmt.Sprintf("option: %v works within one queue, and each level has its own", opt))
+			return d, false, invalid(fmt.Sprintf("option: %v works within one queue, and each level has its own", opt))
 		case asynq.TaskIDOpt:
-			taskID, _ = opt.Value().(string)
+			setsTaskID = true
 		case documentOpt:
 			d.id, _ = opt.Value().(string)
 		case costOpt:
 			d.cost, _ = opt.Value().(float64)
 		}
 	}
-	return d, taskID, nil
+	return d, setsTaskID, nil
 }

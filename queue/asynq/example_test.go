@@ -47,9 +47,11 @@ func ExampleClient() {
 
 // A worker serves the queues of all levels, and the middleware calls Done.
 func ExampleMiddleware() {
+	queues := queue.AsynqQueues("documents", store.Last())
+	queues["default"] = 10 // other tasks, before all documents
 	server := asynq.NewServer(redisOpt, asynq.Config{
 		Concurrency:    8,
-		Queues:         queue.AsynqQueues("documents", store.Last()),
+		Queues:         queues,
 		StrictPriority: true, TaskCheckInterval: 50 * time.Millisecond,
 	})
 	middleware, err := priorityasynq.Middleware(store)

@@ -11,8 +11,10 @@
 //
 // In workers, serve the levels' queues, and use the middleware:
 //
+//	queues := queue.AsynqQueues("documents", store.Last())
+//	queues["default"] = 10 // your other tasks, before all documents
 //	server := asynq.NewServer(redis, asynq.Config{
-//		Queues:            queue.AsynqQueues("documents", store.Last()),
+//		Queues:            queues,
 //		StrictPriority:    true,                  // without it a flood keeps most workers
 //		TaskCheckInterval: 50 * time.Millisecond, // or a first document waits up to 1.5 s
 //	})
@@ -35,17 +37,12 @@
 package priorityasynq
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
-
-	"github.com/docpriority/priority"
 )
 
 const (
@@ -127,19 +124,4 @@ func plainTask(task *asynq.Task) *asynq.Task {
 		return task
 	}
 	return asynq.NewTaskWithHeaders(task.Type(), task.Payload(), plainHeaders(task.Headers()))
-}
-
-// doneTime bounds a Done if the store hangs and has no timeout.
-const doneTime = 5 * time.Second
-
-// done calls Done, even if the context has ended.
-func done(ctx context.Context, store priority.Store, d document, took time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
-	defer cancel()
-	_, err := store.Done(ctx, d.customer, d.id, took)
-	if err != nil {
-		slog.WarnContext(ctx, "priorityasynq: a document counts as pending until its lease ends",
-			"customer", d.customer, "document", d.id, "error", err)
-	}
-	return err
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -96,26 +96,6 @@ func TestEnqueue_Refused(t *testing.T) {
 	}
 }
 
-// go-redis has sent the task, gets no reply, and sends it again.
-func TestEnqueue_LostReply(t *testing.T) {
-	t.Parallel()
-	q := open(t)
-	var lost atomic.Bool
-	q.redis.AddHook(commandHook(func(ctx context.Context, command redis.Cmder, next redis.ProcessHook) error {
-		if strings.HasPrefix(command.Name(), "eval") && lost.CompareAndSwap(false, true) {
-			if err := next(ctx, command); err != nil {
-				return err
-			}
-		}
-		return next(ctx, command)
-	}))
-	first := q.enqueue("acme", asynq.NewTask("convert", nil))
-	info, err := q.inspector.GetTaskInfo(first.Queue, first.ID)
-	if err != nil || info.State != asynq.TaskStatePending || !lost.Load() || q.pending("acme") != 1 {
-		t.Errorf("%+v, error %v; %d pending", info, err, q.pending("acme"))
-	}
-}
-
 func TestEnqueue_Fails(t *testing.T) {
 	t.Parallel()
 	q := openWith(t, priority.Policy{Thresholds: []int64{}}) // one level, so that ids conflict
@@ -143,40 +123,6 @@ func TestEnqueue_Fails(t *testing.T) {
 	end()
 	if _, err := q.Enqueue(ended, "other", asynq.NewTask("convert", nil)); err == nil || q.pending("other") != 0 {
 		t.Errorf("error %v; %d pending", err, q.pending("other"))
-	}
-}
-
-func TestMiddleware_ErrorNotUTF8(t *testing.T) {
-	t.Parallel()
-	boom := errors.New("boom")
-	handle := func(task *asynq.Task, handler func() error) (panicked any, err error) {
-		defer func() { panicked = recover() }()
-		return nil, middleware(t, new(memory.Store))(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return handler() })).
-			ProcessTask(t.Context(), task)
-	}
-	ours := asynq.NewTaskWithHeaders("convert", nil, map[string]string{customerHeader: "acme", documentHeader: "invoice"})
-	for what, c := range map[string]struct {
-		err  error
-		want string
-	}{
-		"plain":           {boom, "boom"},
-		"not UTF-8":       {fmt.Errorf("no number: \xff\xfe: %w", boom), "no number: \uFFFD: boom"},
-		"wraps SkipRetry": {fmt.Errorf("\xff: %w", asynq.SkipRetry), "\uFFFD: " + asynq.SkipRetry.Error()},
-	} {
-		_, err := handle(ours, func() error { return c.err })
-		if err == nil || err.Error() != c.want || !errors.Is(err, c.err) {
-			t.Errorf("%s: error %v, want %s", what, err, c.want)
-		}
-	}
-	if panicked, _ := handle(ours, func() error { panic("no number: \xff") }); panicked != "no number: \uFFFD" {
-		t.Errorf("panic %q", panicked)
-	}
-	if panicked, _ := handle(ours, func() error { panic(boom) }); panicked != boom {
-		t.Errorf("panic %v", panicked)
-	}
-	foreign := errors.New("\xff")
-	if _, err := handle(asynq.NewTask("mail", nil), func() error { return foreign }); err != foreign {
-		t.Errorf("another program's task: error %q", err)
 	}
 }
 
@@ -229,45 +175,41 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// asynq does not try such tasks again.
-func TestMiddleware_SkipRetry(t *testing.T) {
+// asynq tries a task again whose context has ended, whatever the handler returns then, but not
+// one that is skipped or revoked.
+func TestMiddleware_End(t *testing.T) {
 	t.Parallel()
-	q := open(t)
-	program := &program{q.Client, q.redis}
-	for document, end := range map[string]error{"skipped": asynq.SkipRetry, "revoked": asynq.RevokeTask} {
-		if err := program.Publish(t.Context(), "acme", document); err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() {
-			ended <- program.Work(ctx, func(context.Context, string) error { return fmt.Errorf("no document: %w", end) })
-		}()
-		redistest.Await(t, document+" is not pending", func() bool { return q.pending("acme") == 0 })
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+	for what, c := range map[string]struct {
+		handle func(context.Context) error
+		want   []int64 // pending, in each try
+	}{
+		"skipped":                   {func(context.Context) error { return fmt.Errorf("no document: %w", asynq.SkipRetry) }, []int64{1}},
+		"revoked":                   {func(context.Context) error { return fmt.Errorf("no document: %w", asynq.RevokeTask) }, []int64{1}},
+		"success after the timeout": {func(ctx context.Context) error { <-ctx.Done(); return nil }, []int64{1, 1}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			q := open(t)
+			q.enqueue("acme", asynq.NewTask("convert", nil), asynq.Timeout(time.Second), asynq.MaxRetry(1))
+			ctx, stop := context.WithCancel(t.Context())
+			var mutex sync.Mutex
+			var got []int64
+			ended := make(chan error)
+			go func() {
+				ended <- (&program{q.Client, q.redis}).Work(ctx, func(ctx context.Context, _ string) error {
+					mutex.Lock()
+					got = append(got, q.pending("acme"))
+					mutex.Unlock()
+					return c.handle(ctx)
+				})
+			}()
+			redistest.Await(t, "it is not pending", func() bool { return q.pending("acme") == 0 })
+			stop()
+			if err := <-ended; err != nil || !slices.Equal(got, c.want) {
+				t.Errorf("%d pending in the tries, want %d; error %v", got, c.want, err)
+			}
+		})
 	}
-}
-
-func TestMiddleware_StoreHangs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &failing{done: func(ctx context.Context, _ string) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}}
-		headers, err := document{customer: "acme", id: "own"}.addTo(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		handled := middleware(t, store)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })).
-			ProcessTask(t.Context(), asynq.NewTaskWithHeaders("convert", nil, headers))
-		if handled != nil {
-			t.Error(handled)
-		}
-	})
 }
 
 // A handler that sends another task often gives it the headers of its own.
@@ -304,15 +246,6 @@ func TestMissingArguments(t *testing.T) {
 			t.Errorf("error %v, want: %s", err, want)
 		}
 	}
-}
-
-func middleware(t *testing.T, store priority.Store) asynq.MiddlewareFunc {
-	t.Helper()
-	m, err := Middleware(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // testQueue is a Client with a Redis of its own.
@@ -358,20 +291,4 @@ func (q *testQueue) pending(customer string) int64 {
 		q.t.Fatal(err)
 	}
 	return state.Pending
-}
-
-// commandHook is a hook around each command.
-type commandHook func(context.Context, redis.Cmder, redis.ProcessHook) error
-
-func (h commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (h commandHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, command redis.Cmder) error {
-		err := h(ctx, command, next)
-		command.SetErr(err)
-		return err
-	}
 }

@@ -3,7 +3,6 @@ package priorityasynq
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strconv"
 	"time"
 
@@ -11,12 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/ending"
 	"github.com/docpriority/priority/queue"
-)
-
-const (
-	settleEvery = 10 * time.Second
-	settleSince = 10 * time.Minute // what ended before Settle was started
 )
 
 // Settle calls Done, until the context ends, for documents whose tasks end without a
@@ -27,22 +22,7 @@ const (
 // It takes a client of asynq's Redis; for an asynq.RedisConnOpt,
 // opt.MakeRedisClient().(redis.UniversalClient).
 func (c *Client) Settle(ctx context.Context, redisClient redis.UniversalClient) {
-	since := time.Now().Add(-settleSince)
-	ticker := time.NewTicker(settleEvery)
-	defer ticker.Stop()
-	for {
-		now := time.Now()
-		if err := c.settle(ctx, redisClient, since); err == nil {
-			since = now.Add(-time.Minute) // clocks differ; Done may be called twice
-		} else if ctx.Err() == nil {
-			slog.WarnContext(ctx, "priorityasynq: given-up documents may count as pending", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	ending.Settle(ctx, 10*time.Minute, func(since time.Time) error { return c.settle(ctx, redisClient, since) })
 }
 
 // settle calls Done for the documents that were archived since then.
@@ -66,7 +46,7 @@ func (c *Client) settle(ctx context.Context, redisClient redis.UniversalClient, 
 			if !ok || task.State != asynq.TaskStateArchived {
 				continue
 			}
-			err = done(ctx, c.store, d, 0)
+			err = ending.Done(ctx, c.store, d.customer, d.id, 0)
 			if errors.Is(err, priority.ErrNotCounted) || errors.Is(err, priority.ErrOutcomeUnknown) {
 				return err // retry later; other errors concern only this document
 			}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/docpriority/priority/internal/ending"
 )
 
 // The headers of a document that has failed before, or that is a dead letter.
@@ -25,10 +27,12 @@ const (
 	headerDeadAt     = "priority-dead-at"
 )
 
+// historyHeaders are those that a document gets on its way.
+var historyHeaders = []string{headerFailures, headerLosses, headerExchange, headerRoutingKey, headerReason, headerTries, headerDeadAt}
+
 const (
 	maxLosses = 10               // a document that has lost so many workers or connections is given up
 	moveTime  = 30 * time.Second // a server that hangs blocks no worker
-	doneTime  = 5 * time.Second  // nor does a store
 )
 
 // Handle runs process on a delivery and settles it: it calls Done, and then acknowledges. If
@@ -98,7 +102,7 @@ func (t *task) putAside(ctx context.Context, times, maxTimes int, reason string)
 	// Publish before acknowledging: a crash between the two duplicates the document.
 	moving, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveTime)
 	defer cancel()
-	if err := t.publish(moving, "", to, message); err != nil {
+	if err := t.publish(moving, "", to, message, nil); err != nil {
 		return err
 	}
 	if times > maxTimes {
@@ -112,11 +116,7 @@ func (t *task) done(ctx context.Context, took time.Duration) {
 	if t.document.Customer == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
-	defer cancel()
-	if _, err := t.store.Done(ctx, t.document.Customer, t.document.ID, took); err != nil {
-		t.log.WarnContext(ctx, "priorityrabbitmq: a document counts as pending until its lease ends", "error", err)
-	}
+	_ = ending.Done(ctx, t.store, t.document.Customer, t.document.ID, took)
 }
 
 func acknowledge(delivery *amqp.Delivery) error {
@@ -152,7 +152,7 @@ func republished(delivery *amqp.Delivery) amqp.Publishing {
 		headers = make(amqp.Table)
 	}
 	maps.DeleteFunc(headers, func(name string, _ any) bool {
-		return slices.Contains([]string{"CC", "x-delivery-count", "x-acquired-count", headerReason, headerTries, headerDeadAt, headerFailures, headerLosses}, name) ||
+		return slices.Contains(historyHeaders, name) || slices.Contains([]string{"CC", "x-delivery-count", "x-acquired-count"}, name) ||
 			strings.HasPrefix(name, "x-death") || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
 	})
 	first := original(*delivery)

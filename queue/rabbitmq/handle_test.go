@@ -22,7 +22,6 @@ type recorder struct {
 	sent     amqp.Publishing
 	sendErr  error
 	isClosed bool
-	onDone   func(context.Context)
 }
 
 func (r *recorder) Submit(context.Context, string, priority.Document) (priority.Decision, error) {
@@ -30,10 +29,7 @@ func (r *recorder) Submit(context.Context, string, priority.Document) (priority.
 	return priority.Decision{Level: 2}, nil
 }
 
-func (r *recorder) Done(ctx context.Context, customer, document string, _ time.Duration) (priority.Ended, error) {
-	if r.onDone != nil {
-		r.onDone(ctx)
-	}
+func (r *recorder) Done(_ context.Context, customer, document string, _ time.Duration) (priority.Ended, error) {
 	r.steps = append(r.steps, "done "+customer+" "+document)
 	return priority.Ended{}, nil
 }
@@ -50,10 +46,13 @@ func (r *recorder) queue(t *testing.T) *Queue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.publish = func(_ context.Context, exchange, key string, message amqp.Publishing) error {
+	q.publish = func(_ context.Context, exchange, key string, message amqp.Publishing, submit submit) (err error) {
+		if submit != nil {
+			message.Priority, err = submit()
+		}
 		r.steps = append(r.steps, strings.TrimSpace(fmt.Sprint("to ", exchange, " ", key)))
 		r.sent = message
-		return r.sendErr
+		return errors.Join(err, r.sendErr)
 	}
 	return q
 }
@@ -175,6 +174,43 @@ func TestPublishAddsToTheTeamsMessage(t *testing.T) {
 	}
 }
 
+// Nothing is pending that was not sent, and no shared connection is closed by what cannot be.
+func TestNothingIsSubmittedThatCannotBeSent(t *testing.T) {
+	long := strings.Repeat("x", 256)
+	for what, message := range map[string]amqp.Publishing{
+		"a header of a wrong type": {Headers: amqp.Table{"pages": uint64(3)}},
+		"a long message id":        {MessageId: long},
+		"a long name in a header":  {Headers: amqp.Table{"all": []any{amqp.Table{long: 1}}}},
+		"headers beyond the frame": {Headers: amqp.Table{"file": []byte(strings.Repeat(long, 512))}},
+	} {
+		r := new(recorder)
+		q := r.queue(t)
+		q.frameSize = 128 << 10
+		if err := q.Publish(t.Context(), "uploads", "pdf", message, Document{Customer: "acme"}); !errors.Is(err, priority.ErrInvalid) || len(r.steps) > 0 {
+			t.Errorf("%s: error %v, %q", what, err, r.steps)
+		}
+	}
+}
+
+// A worker that publishes another document often gives it the headers of its own.
+func TestPublishReplacesCopiedHeaders(t *testing.T) {
+	r := new(recorder)
+	q := r.queue(t)
+	copied := amqp.Table{"tenant": "x", headerCustomer: "acme", headerDocument: "own", headerExchange: "", headerRoutingKey: "documents", headerFailures: int64(3)}
+	for _, document := range []Document{{}, {Customer: "clinic", ID: "child"}} {
+		if err := q.Publish(t.Context(), "uploads", "pdf", amqp.Publishing{Headers: copied}, document); err != nil {
+			t.Fatal(err)
+		}
+		delivery := original(amqp.Delivery{Exchange: "uploads", RoutingKey: "pdf", Headers: r.sent.Headers})
+		if DocumentOf(delivery) != document || delivery.RoutingKey != "pdf" || count(&delivery, headerFailures) != 0 || text(&delivery, "tenant") != "x" {
+			t.Errorf("sent %v", r.sent.Headers)
+		}
+	}
+	if len(copied) != 6 {
+		t.Error("the caller's headers were changed")
+	}
+}
+
 // What waits for its next try comes back as it was, but for what would send it elsewhere.
 func TestAFailedMessageKeepsItsProperties(t *testing.T) {
 	r := new(recorder)
@@ -225,18 +261,5 @@ func TestArgumentsThatCannotWorkAreRefused(t *testing.T) {
 		if !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), "invalid option: "+what) {
 			t.Errorf("error %v, want one of: %s", err, what)
 		}
-	}
-}
-
-// A store without a timeout of its own may never answer.
-func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
-	ends := false
-	r := &recorder{onDone: func(ctx context.Context) { _, ends = ctx.Deadline() }}
-	err := r.queue(t).Handle(t.Context(), r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
-	if err != nil {
-		t.Error(err)
-	}
-	if !ends {
-		t.Error("Done was called with a context that never ends")
 	}
 }

@@ -22,7 +22,6 @@ func TestMain(m *testing.M) { brokertest.Main(m, subject) }
 func TestPromises(t *testing.T) {
 	t.Parallel()
 	server := brokertest.StartRabbitMQ(t)
-	t.Run("ClassicQueue", func(t *testing.T) { testClassicQueue(t, server.URL) })
 	t.Run("Publish", func(t *testing.T) { testPublish(t, server.URL) })
 	onServer := *subject
 	onServer.Start = func(testing.TB) (brokertest.Broker, string) { return server, server.URL }
@@ -145,8 +144,10 @@ func testPublish(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	_ = connection.Close()
-	if err := publish("", "small", "second"); !errors.Is(err, amqp.ErrClosed) {
-		t.Errorf("the connection is closed: error %v", err)
+	for _, document := range []string{"second", "never sent"} {
+		if err := publish("", "small", document); !errors.Is(err, amqp.ErrClosed) {
+			t.Errorf("the connection is closed: error %v", err)
+		}
 	}
 	open()
 	if err := publish("", "small", "second"); err != nil {

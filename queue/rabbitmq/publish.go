@@ -14,12 +14,15 @@ var (
 	errFull    = errors.New("the queue is full")
 )
 
+// submit submits a document, and returns the priority of its message.
+type submit func() (uint8, error)
+
 // publishConfirmed returns nil when RabbitMQ has written the message to a queue. It does not
 // leave the context to the client, which ignores it while the server, short of memory, does
-// not read.
-func (q *Queue) publishConfirmed(ctx context.Context, exchange, key string, message amqp.Publishing) (err error) {
+// not read. It submits when the message can be sent: before, nothing must be pending.
+func (q *Queue) publishConfirmed(ctx context.Context, exchange, key string, message amqp.Publishing, submit submit) (err error) {
 	published := make(chan error, 1)
-	go func() { published <- q.publishOn(ctx, exchange, key, message) }()
+	go func() { published <- q.publishOn(ctx, exchange, key, message, submit) }()
 	select {
 	case err = <-published:
 	case <-ctx.Done():
@@ -33,12 +36,18 @@ func (q *Queue) publishConfirmed(ctx context.Context, exchange, key string, mess
 
 // publishOn publishes on an idle channel, or opens one. A channel on which a message failed
 // is closed, so that no late answer is taken for the next one's.
-func (q *Queue) publishOn(ctx context.Context, exchange, key string, message amqp.Publishing) error {
+func (q *Queue) publishOn(ctx context.Context, exchange, key string, message amqp.Publishing, submit submit) error {
 	p, err := q.idlePublisher()
 	if err != nil {
 		return err
 	}
-	if err := p.publish(ctx, exchange, key, message); err != nil {
+	if submit != nil {
+		message.Priority, err = submit()
+	}
+	if err == nil {
+		err = p.publish(ctx, exchange, key, message)
+	}
+	if err != nil {
 		_ = p.Close()
 		return err
 	}
@@ -112,4 +121,45 @@ func closedBecause(reason *amqp.Error) error {
 		return fmt.Errorf("%w: %w", errRefused, reason)
 	}
 	return reason
+}
+
+// checkMessage returns an error for a message that can never be sent. RabbitMQ's client would
+// notice when half of it is sent, and close the connection.
+func (q *Queue) checkMessage(exchange, key string, m amqp.Publishing) error {
+	if err := m.Headers.Validate(); err != nil {
+		return invalid(fmt.Sprint("message: a header: ", err))
+	}
+	short := []string{exchange, key, m.ContentType, m.ContentEncoding, m.CorrelationId, m.ReplyTo, m.Expiration, m.MessageId, m.Type, m.UserId, m.AppId}
+	size := sizeOf(m.Headers, &short)
+	for _, text := range short {
+		if size += len(text); len(text) > 255 {
+			return invalid(fmt.Sprintf("message: %.80q is longer than 255 bytes", text))
+		}
+	}
+	const reserve = 2048 // for what is added when it fails
+	if most := q.frameSize - reserve; q.frameSize > 0 && size > most {
+		return invalid(fmt.Sprintf("message: its headers have %d bytes, more than %d", size, most))
+	}
+	return nil
+}
+
+// sizeOf is about how many bytes a header takes, without names, which it collects.
+func sizeOf(header any, names *[]string) int {
+	size := 9
+	switch h := header.(type) {
+	case string:
+		size += len(h)
+	case []byte:
+		size += len(h)
+	case []any:
+		for _, item := range h {
+			size += sizeOf(item, names)
+		}
+	case amqp.Table:
+		for name, field := range h {
+			*names = append(*names, name)
+			size += sizeOf(field, names)
+		}
+	}
+	return size
 }

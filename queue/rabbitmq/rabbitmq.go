@@ -40,6 +40,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/check"
+	"github.com/docpriority/priority/internal/ending"
 	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/queue"
 )
@@ -70,7 +71,8 @@ type Queue struct {
 	store      priority.Store
 	options    Options
 	publishers chan *publisher // those that are idle
-	publish    func(ctx context.Context, exchange, key string, message amqp.Publishing) error
+	publish    func(ctx context.Context, exchange, key string, message amqp.Publishing, submit submit) error
+	frameSize  int // that the headers must fit in; 0: any size
 }
 
 // New adds priorities, retries and dead letters to a queue that the caller has declared: a
@@ -90,11 +92,11 @@ func New(connection *amqp.Connection, name string, store priority.Store, options
 	case err != nil:
 		return nil, err
 	case connection == nil:
-		return nil, invalid("the connection is nil")
+		return nil, invalid("option: the connection is nil")
 	case connection.IsRecoveryEnabled():
-		return nil, invalid("the connection recovers by itself: make it without Recovery, and call New again when it is lost")
+		return nil, invalid("option: the connection recovers by itself: make it without Recovery, and call New again when it is lost")
 	}
-	q.connection = connection
+	q.connection, q.frameSize = connection, connection.Config.FrameSize
 	if err := q.declare(); err != nil {
 		return nil, fmt.Errorf("priorityrabbitmq: %w", err)
 	}
@@ -111,13 +113,13 @@ func newQueue(name string, store priority.Store, options *Options) (*Queue, erro
 	}
 	switch {
 	case name == "":
-		return nil, invalid("the name of the queue is empty")
+		return nil, invalid("option: the name of the queue is empty")
 	case typednil.Is(store):
-		return nil, invalid("the store is nil")
+		return nil, invalid("option: the store is nil")
 	case o.Limit < 0:
-		return nil, invalid(fmt.Sprintf("Limit is %v, less than 0", o.Limit))
+		return nil, invalid(fmt.Sprintf("option: Limit is %v, less than 0", o.Limit))
 	case len(o.Backoff) == 0:
-		return nil, invalid("Backoff is empty: a document whose worker was lost has to wait somewhere")
+		return nil, invalid("option: Backoff is empty: a document whose worker was lost has to wait somewhere")
 	}
 	o.MaxPriority = cmp.Or(o.MaxPriority, queue.RabbitMQMaxPriority(store.Last()))
 	o.Limit = cmp.Or(o.Limit, 10*time.Minute)
@@ -127,12 +129,12 @@ func newQueue(name string, store priority.Store, options *Options) (*Queue, erro
 }
 
 func invalid(what string) error {
-	return fmt.Errorf("priorityrabbitmq: %w option: %s", priority.ErrInvalid, what)
+	return fmt.Errorf("priorityrabbitmq: %w %s", priority.ErrInvalid, what)
 }
 
 // Document is what the store needs to know about a message.
 type Document struct {
-	// Customer owns the document; if it is "", the message is published unchanged.
+	// Customer owns the document; if it is "", the message is published without a level.
 	Customer string
 	// ID never changes for a document of the customer. If it is "", Publish creates one with
 	// rand.Text, and the message published again is another document. Never let a customer
@@ -168,31 +170,45 @@ func text(delivery *amqp.Delivery, header string) string {
 // Publish gives a document its level and publishes it, persistent unless the message says
 // otherwise. Without an error, RabbitMQ has confirmed that a queue has the document.
 //
+// If no channel can be opened, as while RabbitMQ is away, the store fails, or the message can
+// never be sent, which wraps [priority.ErrInvalid], nothing is published and nothing is
+// pending.
+//
 // Otherwise a queue may be full, or the connection lost, so that RabbitMQ may have the
 // document nevertheless: publish it again with the same ID, and it counts once. A document
 // that would be refused again, such as one that is too long or that no queue takes, is no
 // longer pending.
 //
-// If the store fails, its error is returned and nothing is published.
-func (q *Queue) Publish(ctx context.Context, exchange, key string, message amqp.Publishing, document Document) (err error) {
-	if document.Customer == "" {
-		return q.publish(ctx, exchange, key, message)
+// Headers that were copied from another document's message are replaced.
+func (q *Queue) Publish(ctx context.Context, exchange, key string, message amqp.Publishing, document Document) error {
+	message.Headers = maps.Clone(message.Headers)
+	for _, name := range append([]string{headerCustomer, headerDocument}, historyHeaders...) {
+		delete(message.Headers, name)
 	}
-	document.ID = cmp.Or(document.ID, rand.Text())
-	decision, err := q.store.Submit(ctx, document.Customer, priority.Document{ID: document.ID, Cost: document.Cost})
-	if err != nil {
+	createsID := document.ID == ""
+	if document.Customer != "" {
+		document.ID = cmp.Or(document.ID, rand.Text())
+		if message.Headers == nil {
+			message.Headers = make(amqp.Table)
+		}
+		message.Headers[headerCustomer], message.Headers[headerDocument] = document.Customer, document.ID
+		message.DeliveryMode = cmp.Or(message.DeliveryMode, amqp.Persistent)
+	}
+	if err := q.checkMessage(exchange, key, message); err != nil {
 		return err
 	}
-	message.Headers = maps.Clone(message.Headers)
-	if message.Headers == nil {
-		message.Headers = make(amqp.Table)
+	if document.Customer == "" {
+		return q.publish(ctx, exchange, key, message, nil)
 	}
-	message.Headers[headerCustomer], message.Headers[headerDocument] = document.Customer, document.ID
-	message.Priority = q.priority(decision.Level)
-	message.DeliveryMode = cmp.Or(message.DeliveryMode, amqp.Persistent)
-	if err = q.publish(ctx, exchange, key, message); errors.Is(err, errRefused) {
-		_, done := q.store.Done(context.WithoutCancel(ctx), document.Customer, document.ID, 0)
-		err = errors.Join(err, done)
+	err := q.publish(ctx, exchange, key, message, func() (uint8, error) {
+		decision, err := q.store.Submit(ctx, document.Customer, priority.Document{ID: document.ID, Cost: document.Cost})
+		if createsID && errors.Is(err, priority.ErrOutcomeUnknown) { // nobody can submit it again
+			err = errors.Join(err, ending.Done(ctx, q.store, document.Customer, document.ID, 0))
+		}
+		return q.priority(decision.Level), err
+	})
+	if errors.Is(err, errRefused) {
+		err = errors.Join(err, ending.Done(ctx, q.store, document.Customer, document.ID, 0))
 	}
 	return err
 }

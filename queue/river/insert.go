@@ -11,6 +11,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/ending"
 	"github.com/docpriority/priority/queue"
 )
 
@@ -106,7 +107,7 @@ func (m *Middleware) doneAll(ctx context.Context, orphans []submission) {
 		for i, index := range indexes {
 			ids[i] = orphans[index].ID
 		}
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
+		bounded, cancel := ending.Context(ctx)
 		_, err := m.store.DoneN(bounded, customer, ids, 0)
 		cancel()
 		if err != nil {

@@ -33,12 +33,9 @@
 package priorityriver
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/riverqueue/river"
@@ -109,11 +106,14 @@ func (d document) addTo(metadata []byte) ([]byte, error) {
 	if !isStorable(d.ID) {
 		return nil, invalid(fmt.Sprintf("document: %q is not UTF-8 or has a zero byte; River stores JSON", d.ID))
 	}
-	fields := make(map[string]json.RawMessage)
+	var fields map[string]json.RawMessage
 	if len(metadata) > 0 {
-		if err := json.Unmarshal(metadata, &fields); err != nil || fields == nil {
+		if err := json.Unmarshal(metadata, &fields); err != nil {
 			return nil, invalid(fmt.Sprintf("metadata: %.100q of the job is not a JSON object", metadata))
 		}
+	}
+	if fields == nil { // there is none, or null
+		fields = make(map[string]json.RawMessage)
 	}
 	added, err := json.Marshal(d)
 	if err != nil {
@@ -143,19 +143,4 @@ func plainMetadata(metadata []byte) []byte {
 
 func isStorable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsRune(name, 0)
-}
-
-// doneTime bounds a Done if the store hangs and has no timeout.
-const doneTime = 5 * time.Second
-
-// done calls Done, even if the context has ended.
-func done(ctx context.Context, store priority.Store, d document, took time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
-	defer cancel()
-	_, err := store.Done(ctx, d.Customer, d.ID, took)
-	if err != nil {
-		slog.WarnContext(ctx, "priorityriver: a document counts as pending until its lease ends",
-			"customer", d.Customer, "document", d.ID, "error", err)
-	}
-	return err
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/docpriority/priority/internal/ending"
 )
 
 var errPanicked = errors.New("priorityriver: the worker has panicked")
@@ -21,7 +23,7 @@ func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, work func(
 	err = errPanicked // unless work returns; River recovers
 	defer func() {
 		if isOver(ctx, job, err) {
-			_ = done(ctx, m.store, d, time.Since(began))
+			_ = ending.Done(ctx, m.store, d.Customer, d.ID, time.Since(began))
 		}
 	}()
 	err = work(ctx)

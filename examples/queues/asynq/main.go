@@ -47,17 +47,18 @@ func run(ctx context.Context, address string) (err error) {
 		defer cancel()
 		err = errors.Join(err, store.Close(ctx))
 	}()
-	if err := produce(ctx, client, store); err != nil {
-		return err
-	}
-	return work(ctx, client, store)
-}
-
-func produce(ctx context.Context, client *redis.Client, store *fleet.Member) error {
 	queues, err := priorityasynq.NewClient(asynq.NewClientFromRedisClient(client), store, "documents")
 	if err != nil {
 		return err
 	}
+	if err := produce(ctx, queues); err != nil {
+		return err
+	}
+	go queues.Settle(ctx, client) // calls Done for documents whose workers die at the last try
+	return work(ctx, client, store)
+}
+
+func produce(ctx context.Context, queues *priorityasynq.Client) error {
 	send := func(customer, document string) error {
 		task := asynq.NewTask("convert", []byte(document))
 		_, err := queues.Enqueue(ctx, customer, task, asynq.MaxRetry(5), asynq.Timeout(time.Minute))
@@ -84,9 +85,9 @@ func work(ctx context.Context, client *redis.Client, store *fleet.Member) error 
 		return nil
 	})
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
-		Queues:            queue.AsynqQueues("documents", store.Last()),
-		StrictPriority:    true,                  // without it a flood keeps most workers
-		TaskCheckInterval: 50 * time.Millisecond, // or a first document waits up to 1.5 s
+		Queues:            queue.AsynqQueues("documents", store.Last()), // and "default", if you have other tasks
+		StrictPriority:    true,                                         // without it a flood keeps most workers
+		TaskCheckInterval: 50 * time.Millisecond,                        // or a first document waits up to 1.5 s
 		Concurrency:       4,
 		ShutdownTimeout:   time.Minute, // as long as a document may take
 		LogLevel:          asynq.WarnLevel,

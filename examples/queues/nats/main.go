@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -70,8 +69,9 @@ func run(ctx context.Context, address, url string) (err error) {
 		if err != nil {
 			return err
 		}
-		if _, err := js.Publish(ctx, fmt.Sprint("documents.", decision.Level), []byte(customer+" "+document)); err != nil {
-			return err
+		if _, err := js.Publish(ctx, fmt.Sprint("documents.", decision.Level), fmt.Appendf(nil, "%q %q", customer, document)); err != nil {
+			_, done := store.Done(context.WithoutCancel(ctx), customer, document, 0) // it must not stay pending
+			return errors.Join(err, done)
 		}
 	}
 	var consumers []jetstream.Consumer
@@ -94,11 +94,16 @@ func run(ctx context.Context, address, url string) (err error) {
 			return err
 		}
 		for message := range batch.Messages() {
-			customer, document, _ := strings.Cut(string(message.Data()), " ")
-			time.Sleep(20 * time.Millisecond) // the work
+			var customer, document string
+			if _, err := fmt.Sscanf(string(message.Data()), "%q %q", &customer, &document); err != nil {
+				return err
+			}
+			time.Sleep(20 * time.Millisecond) // the work, which a signal does not interrupt
 			fmt.Println(document)
-			_, done := store.Done(context.WithoutCancel(ctx), customer, document, 20*time.Millisecond)
-			if err := errors.Join(done, message.Ack()); err != nil {
+			if _, err := store.Done(context.WithoutCancel(ctx), customer, document, 20*time.Millisecond); err != nil {
+				log.Print(err) // it counts as pending until its lease ends
+			}
+			if err := message.Ack(); err != nil {
 				return err
 			}
 			next = -1 // look at level 1 again

@@ -119,7 +119,7 @@ func work(ctx context.Context, url string, store *fleet.Member) error {
 	if err != nil {
 		return err
 	}
-	working, stop := context.WithCancel(ctx)
+	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // a signal does not interrupt the document in work
 	defer stop()
 	lost := channel.NotifyClose(make(chan *amqp.Error, 1))
 	go func() {

@@ -1,12 +1,10 @@
-// Redis keeps customers' documents in one list for each level, and works on the first that
-// is not empty: a customer who sends a hundred documents at once does not make another one
-// wait.
+// Redis keeps customers' documents in a sorted set, by level, and works on the first one: a
+// customer who sends a hundred documents at once does not make another one wait.
 //
 //	go run ./examples/queues/redis -redis localhost:6379
 //
 // It prints the documents in the order in which they are served, and works on until it is
-// interrupted. A document whose worker dies is lost: a service moves it to another list
-// first (BLMOVE), or uses a queue such as asynq.
+// interrupted. A document whose worker dies is served again when its lease ends.
 package main
 
 import (
@@ -16,7 +14,6 @@ import (
 	"fmt"
 	"log"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -59,35 +56,55 @@ func run(ctx context.Context, address string) (err error) {
 	return work(ctx, client, store)
 }
 
-// send puts a document into the list of its level.
+// send puts a document into the sorted set, by level and then by time.
 func send(ctx context.Context, client *redis.Client, store *fleet.Member, customer, document string) error {
 	decision, err := store.Submit(ctx, customer, priority.Document{ID: document})
 	if err != nil {
 		return err
 	}
-	return client.RPush(ctx, list(decision.Level), customer+" "+document).Err()
+	score := float64(decision.Level)*1e13 + float64(time.Now().UnixMilli())
+	err = client.ZAdd(ctx, "{documents}", redis.Z{Score: score, Member: fmt.Sprintf("%q %q", customer, document)}).Err()
+	if err != nil { // it must not stay pending
+		_, done := store.Done(context.WithoutCancel(ctx), customer, document, 0)
+		err = errors.Join(err, done)
+	}
+	return err
 }
 
-func list(level priority.Level) string { return fmt.Sprint("documents:", level) }
+// take moves the first document to those in work, with the time when its lease ends. One
+// whose lease has ended comes before all others. Give a lease more time than a document takes.
+var take = redis.NewScript(`
+	local now = tonumber(redis.call('TIME')[1])
+	local document = redis.call('ZRANGE', KEYS[2], '-inf', now, 'BYSCORE', 'LIMIT', 0, 1)[1] or redis.call('ZPOPMIN', KEYS[1])[1]
+	if document then
+		redis.call('ZADD', KEYS[2], now + ARGV[1], document)
+	end
+	return document`)
 
-// work takes the oldest document of the first level that has one.
+const lease = time.Minute
+
+// work works on one document after another. A signal does not interrupt the one in work.
 func work(ctx context.Context, client *redis.Client, store *fleet.Member) error {
-	var lists []string
-	for level := priority.First; level <= store.Last(); level++ {
-		lists = append(lists, list(level))
-	}
+	working := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
-		_, taken, err := client.BLMPop(ctx, time.Second, "left", 1, lists...).Result()
-		if errors.Is(err, redis.Nil) || ctx.Err() != nil {
-			continue // there is none
+		taken, err := take.Run(working, client, []string{"{documents}", "{documents}:work"}, lease.Seconds()).Text()
+		if errors.Is(err, redis.Nil) {
+			time.Sleep(100 * time.Millisecond) // there is none
+			continue
 		}
 		if err != nil {
 			return err
 		}
-		customer, document, _ := strings.Cut(taken[0], " ")
+		var customer, document string
+		if _, err := fmt.Sscanf(taken, "%q %q", &customer, &document); err != nil {
+			return err
+		}
 		time.Sleep(20 * time.Millisecond) // the work
 		fmt.Println(document)
-		if _, err := store.Done(context.WithoutCancel(ctx), customer, document, 20*time.Millisecond); err != nil {
+		if _, err := store.Done(working, customer, document, 20*time.Millisecond); err != nil {
+			log.Print(err) // it counts as pending until its lease ends
+		}
+		if err := client.ZRem(working, "{documents}:work", taken).Err(); err != nil {
 			return err
 		}
 	}

@@ -97,6 +97,7 @@ func run(ctx context.Context, url, address string) (err error) {
 	if _, err := client.Insert(ctx, Convert{"clinic", "clinic-0"}, nil); err != nil {
 		return err
 	}
+	go priorityriver.Settle(ctx, client, store)                      // calls Done for documents whose workers die at the last try
 	if err := client.Start(context.WithoutCancel(ctx)); err != nil { // Stop ends it
 		return err
 	}

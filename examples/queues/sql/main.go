@@ -82,7 +82,10 @@ func send(ctx context.Context, db *pgx.Conn, store *fleet.Member, customer, docu
 	if err != nil {
 		return err
 	}
-	_, err = db.Exec(ctx, insert, decision.Level, customer, document)
+	if _, err = db.Exec(ctx, insert, decision.Level, customer, document); err != nil { // it must not stay pending
+		_, done := store.Done(context.WithoutCancel(ctx), customer, document, 0)
+		err = errors.Join(err, done)
+	}
 	return err
 }
 
@@ -98,6 +101,8 @@ func work(ctx context.Context, tx pgx.Tx, store *fleet.Member) error {
 	}
 	time.Sleep(20 * time.Millisecond) // the work
 	fmt.Println(document)
-	_, err := store.Done(ctx, customer, document, 20*time.Millisecond)
-	return err
+	if _, err := store.Done(ctx, customer, document, 20*time.Millisecond); err != nil {
+		log.Print(err) // it counts as pending until its lease ends
+	}
+	return nil
 }
