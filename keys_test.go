@@ -150,6 +150,9 @@ func TestKeys_TTL(t *testing.T) {
 		decides(t, loaded(4*3, 3))(submit(t, store, "acme", "c")) // ends on the same day
 		wantTTL(t, client, key, 100*day)
 		wantFades(t, client, key, 3*day)
+		client.Persist(ctx, key) // as in a copy
+		must(submit(t, store, "acme", "c"))(t)
+		wantEnd(t, client, key)
 		must(submit(t, store, "acme", numbered("more", 12)...))(t) // on a later one
 		pends(t, store, "acme", 15)
 		wantFades(t, client, key, 5*day)
@@ -273,7 +276,6 @@ func TestKeys_CorruptPending(t *testing.T) {
 		}
 	}
 	all := corruptions()
-	delete(all, "sorted set")
 	all["an average cost of 0"], all["half a thousandth"], all["averages beyond all"] = averages(3_000_000), averages(1000.5), averages(1e13)
 	all["a later version"] = func(c redis.Pipeliner, key string) {
 		c.ZAdd(ctx, key, redis.Z{Member: ":fades", Score: -2}, redis.Z{Member: ":averages", Score: -2})
@@ -378,7 +380,8 @@ func TestKeys_ScriptsAsPrinted(t *testing.T) {
 			{printed("submit"), keys[1], "cost", []any{"c", "-1"}},
 			{printed("submit"), keys[1], "cost", []any{"c", "1", "d", "1.5"}},
 			{printed("done"), keys[1], "cost", []any{"x", "", "c"}},
-			{printed("done"), keys[1], "number of documents", []any{"0", "5", "c", "d"}},
+			{printed("done"), keys[1], "times", []any{"0", "5", "c", "d"}},
+			{printed("done"), keys[1], "times", []any{"0", "-5", "c"}},
 			{printed("done"), keys[1], "cost", []any{"1000000", "", "c"}},
 		} {
 			if _, err := eval(test.text, []string{test.key}, test.args...); err == nil || !strings.HasPrefix(err.Error(), "ERR the "+test.complaint) {
