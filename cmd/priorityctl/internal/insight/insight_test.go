@@ -100,6 +100,24 @@ func TestWhyNot(t *testing.T) {
 	}
 }
 
+// Each worker that has started replaces one that was gone by then.
+func TestWorkers_Replaced(t *testing.T) {
+	s := &Snapshot{Inspector: new(Inspector), At: time.Now()}
+	const minute = time.Minute
+	for name, r := range map[string]fleet.Report{
+		"a": {Age: 20 * minute}, "b": {Age: 10 * minute}, "c": {Age: 2 * minute}, // gone
+		"d": {Up: 5 * minute}, "e": {Up: 15 * minute}, "f": {Up: 30 * minute},
+	} {
+		r.ID = name
+		s.Reports = append(s.Reports, r)
+	}
+	for _, w := range s.workers() {
+		if want := w.ID == "a" || w.ID == "b"; w.Replaced != want {
+			t.Errorf("%+v", w)
+		}
+	}
+}
+
 // The entry's customer is whole in JSON, in whichever field.
 func TestLoggedOf(t *testing.T) {
 	at := time.UnixMilli(1e12)
