@@ -67,13 +67,12 @@ func TestKeys(t *testing.T) {
 				t.Fatalf("pending of %q: %v", test.customer, held)
 			}
 			wantFades(t, client, pending, 2*day) // two documents
-			held = held[2:]
-			for _, document := range held {
+			for _, document := range held[2:] {
 				if at := time.UnixMilli(int64(document.Score) / 256); at.Before(before) || at.After(time.Now()) || document.Score < 0 {
 					t.Errorf("%v was submitted at %v, want from %v on", document, at, before)
 				}
 			}
-			if b, a := levelOf(held[0].Score), levelOf(held[1].Score); b != 1 || a != 1 {
+			if b, a := levelOf(held[2].Score), levelOf(held[3].Score); b != 1 || a != 1 {
 				t.Errorf("the scores of %q have the levels %d and %d", test.customer, b, a)
 			}
 		}
@@ -149,7 +148,6 @@ func TestKeys_TTL(t *testing.T) {
 		pends(t, store, "acme", 3)
 		decides(t, loaded(4*3, 3))(submit(t, store, "acme", "c")) // ends on the same day
 		wantTTL(t, client, key, 100*day)
-		wantFades(t, client, key, 3*day)
 		client.Persist(ctx, key) // as in a copy
 		must(submit(t, store, "acme", "c"))(t)
 		wantEnd(t, client, key)
@@ -380,8 +378,8 @@ func TestKeys_ScriptsAsPrinted(t *testing.T) {
 			{printed("submit"), keys[1], "cost", []any{"c", "-1"}},
 			{printed("submit"), keys[1], "cost", []any{"c", "1", "d", "1.5"}},
 			{printed("done"), keys[1], "cost", []any{"x", "", "c"}},
-			{printed("done"), keys[1], "times", []any{"0", "5", "c", "d"}},
 			{printed("done"), keys[1], "times", []any{"0", "-5", "c"}},
+			{printed("done"), keys[1], "times", []any{"0", "5", "c", "d"}},
 			{printed("done"), keys[1], "cost", []any{"1000000", "", "c"}},
 		} {
 			if _, err := eval(test.text, []string{test.key}, test.args...); err == nil || !strings.HasPrefix(err.Error(), "ERR the "+test.complaint) {
@@ -400,9 +398,7 @@ func FuzzKey(f *testing.F) {
 	store := openStore(f, connect(f, &redis.Options{Addr: "127.0.0.1:1"}), &priority.RedisOptions{Prefix: "p%7D:"})
 	for i, customer := range oddCustomers {
 		f.Add(customer, oddCustomers[(i+1)%len(oddCustomers)])
-		f.Add(customer, customer+"}")
 		f.Add(customer, strings.ReplaceAll(strings.ReplaceAll(customer, "%", "%25"), "}", "%7D"))
-		f.Add(customer, strings.ToUpper(customer))
 	}
 	long := strings.Repeat("x", 511)
 	f.Add(long+"}", long+"%7D")
