@@ -28,6 +28,7 @@ func TestAs(t *testing.T) {
 		"no Unwrap":         {struct{ priority.Store }{store}, nil},
 		"nothing":           {nil, nil},
 		"nothing wrapped":   {wrapper{}, nil},
+		"a nil wrapper":     {(*wrapper)(nil), nil},
 		"wrapped in itself": {circle{store}, nil}, // and it returns
 	} {
 		if got, ok := priority.As[*memory.Store](test.store); got != test.want || ok != (test.want != nil) {

@@ -31,6 +31,8 @@ func TestConstructors(t *testing.T) {
 		{"a tier with turns", gold(priority.Policy{Turns: 4}), []string{`"gold"`, "10", "9"}},
 		{"negative lease", priority.RedisOptions{Lease: -time.Second}, []string{"Lease -1s"}},
 		{"lease below 1 s", priority.RedisOptions{Lease: 999 * time.Millisecond}, []string{"Lease 999ms"}},
+		{"levels below 1", priority.RedisOptions{Levels: -1}, []string{"-1"}},
+		{"levels above 255", priority.RedisOptions{Levels: 256}, []string{"Levels 256"}},
 		{"lease of no whole ms", priority.RedisOptions{Lease: time.Second + time.Microsecond}, []string{"Lease 1.000001s"}},
 	}
 	for _, invalid := range invalidPolicies {
@@ -46,7 +48,11 @@ func TestConstructors(t *testing.T) {
 				wantError(t, errRedis, priority.ErrInvalid, shown)
 			}
 			if o.Tiers == nil {
-				_, err := memory.New(&memory.Options{Policy: o.Policy, Lease: o.Lease})
+				options := memory.Options{Policy: o.Policy, Lease: o.Lease, Levels: o.Levels}
+				if o.Levels != 0 {
+					options.PolicyOf = func(string) priority.Policy { return priority.Policy{} }
+				}
+				_, err := memory.New(&options)
 				wantError(t, err, priority.ErrInvalid, test.shown[0])
 			}
 			if store != nil {

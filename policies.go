@@ -15,10 +15,10 @@ import (
 // names.
 //
 // In JSON a policy is {"thresholds": [-2, …], "reset_interval_ms": 1500000, "reset_mode":
-// "last-update" or "last-reset", "loads": [8, …], "turns": 3}. A missing field takes the
-// default policy's value; missing loads and turns follow from the number of thresholds, but
-// with loads, missing turns are 0. Tiers are in one more field, "tiers": {"gold": {…}}.
-// Unknown fields are refused.
+// "last-update" or "last-reset", "loads": [8, …], "turns": 3}. A field that is missing,
+// null, 0 or "" takes the default policy's value; missing loads and turns follow from the number
+// of thresholds, but with loads, missing turns are 0. Tiers are in one more field,
+// "tiers": {"gold": {…}}. Unknown fields are refused.
 type Policies struct {
 	Policy Policy
 	Tiers  map[string]Policy

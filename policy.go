@@ -40,7 +40,7 @@ const (
 	// maxLevels is how many levels a queue with one-byte priorities can distinguish.
 	maxLevels = 255
 
-	// maxTiers bounds the scripts that Redis keeps: three per policy, some 20 KB in all.
+	// maxTiers bounds the scripts that Redis keeps: three per policy, some 35 KB in all.
 	maxTiers = 1000
 
 	// maxThreshold is the largest number that Redis's Lua, which uses doubles, compares

@@ -66,6 +66,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority/internal/check"
+	"github.com/docpriority/priority/internal/typednil"
 )
 
 // Level is a document's processing priority: [First] (1) is processed first, the
@@ -233,7 +234,7 @@ type Store interface {
 //
 // A wrapper has a method Unwrap() Store, as errors have. As gives up after a hundred stores.
 func As[T any](store Store) (found T, ok bool) {
-	for range 100 {
+	for n := 0; n < 100 && !typednil.Is(store); n++ {
 		if found, ok = store.(T); ok {
 			return found, true
 		}

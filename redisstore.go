@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -141,8 +140,8 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	if opts == nil {
 		opts = &RedisOptions{}
 	}
-	if strings.ContainsAny(opts.Prefix, "{}") {
-		return nil, fmt.Errorf("%w option: Prefix %.80q has a brace in it", ErrInvalid, opts.Prefix)
+	if err := keys.Prefix(opts.Prefix).Validate(); err != nil {
+		return nil, err
 	}
 	if _, ring := client.(*redis.Ring); ring && opts.Overrides {
 		return nil, fmt.Errorf("%w option: Overrides on a *redis.Ring: while a shard is down its customers move to others, without overrides", ErrInvalid)

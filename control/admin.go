@@ -31,7 +31,8 @@ var (
 	ErrTooMany = fmt.Errorf("control: there are %d overrides already", MaxOverrides)
 )
 
-// Limits on what operators may set. The log keeps at most about 10,000 changes.
+// Limits on what operators may set. The log keeps at most about 10,000 changes,
+// or so many that policies as long as the newest take 16 MB.
 const (
 	MaxOverrides = 10_000
 	LogAge       = 90 * 24 * time.Hour // how long the log keeps a change

@@ -15,6 +15,7 @@ import (
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/testing/markdown"
 	"github.com/docpriority/priority/internal/testing/redistest"
+	"github.com/docpriority/priority/lua"
 )
 
 // A change whose reply is lost is made once, and the error says that it may have been made.
@@ -186,6 +187,13 @@ func TestLog(t *testing.T) {
 	w.set("acme", 5)
 	if n, ttl := w.client.XLen(ctx, logKey).Val(), w.client.TTL(ctx, logKey).Val(); n < 10_000 || n > 10_200 || ttl.Round(time.Hour) != control.LogAge {
 		t.Errorf("the log has %d entries, and ends in %v", n, ttl)
+	}
+	long := `{"policies":"` + strings.Repeat("x", 250_000) + `"}`
+	for range 100 {
+		check(t, w.client.Eval(ctx, lua.Policies, []string{policiesKey, logKey}, -1, 0, 0, control.LogAge.Milliseconds(), 10_000, "mary", "x", long).Err())
+	}
+	if n := w.client.XLen(ctx, logKey).Val(); n > 64 {
+		t.Errorf("the log has %d entries of 250 KB", n)
 	}
 	check(t, w.client.Set(ctx, logKey, "x", 0).Err())
 	wantError(t, "another kind", errOf(w.admin.Log(ctx, "", 1)), control.ErrCorrupt)

@@ -39,13 +39,16 @@ func (b *Backup) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements [json.Unmarshaler]. An error wraps [ErrCorrupt] or [ErrNewer].
 func (b *Backup) UnmarshalJSON(text []byte) error {
-	var format struct{ Format int }
+	var format struct {
+		Format    int
+		Overrides json.RawMessage // every export has them
+	}
 	var file backupJSON
 	err := json.Unmarshal(text, &format)
 	switch {
 	case err == nil && format.Format > 1:
 		return fmt.Errorf("%w: the file has format %d", ErrNewer, format.Format)
-	case err == nil && format.Format != 1:
+	case err == nil && (format.Format != 1 || format.Overrides == nil):
 		return fmt.Errorf("%w: the file is not an export", ErrCorrupt)
 	}
 	if err := json.Unmarshal(text, &file); err != nil {

@@ -89,8 +89,7 @@ type known struct {
 	followed stored // version 0: none were ever set
 	text     string // what the key held when followed was read
 	newest   stored // the newest that was ever read, usable or not
-	head     string // the beginning of the key's text, which lua/follow.lua compares
-	refused  error  // why the policies that were read are not followed
+	head     string // how the text that is followed begins, which lua/follow.lua compares
 }
 
 // Follow begins to follow, for a store on the client. The store reads overrides itself, if its
@@ -131,9 +130,9 @@ func (f *Follower) run() {
 		case <-f.live.Done():
 			return
 		}
-		text, changed, err := f.read()
+		read, err := f.read()
 		if err == nil || f.live.Err() == nil { // else that is why it failed
-			err = f.take(text, changed, err)
+			err = f.take(read, err)
 		}
 		if answer != nil {
 			answer <- err
@@ -174,8 +173,15 @@ func (f *Follower) Close(ctx context.Context) error {
 
 var followScript = script.New(lua.Follow)
 
-// read returns the content of the policies' key, unless it is known already.
-func (f *Follower) read() (text string, changed bool, err error) {
+// reading is what lua/follow.lua replied.
+type reading struct {
+	changed bool   // false: what is followed is there, and the rest is empty
+	now     int64  // Redis's time in milliseconds
+	text    string // what the policies' key holds
+}
+
+// read reads the policies.
+func (f *Follower) read() (read reading, err error) {
 	d := script.Begin(f.live, readTimeout)
 	defer d.End()
 	reply, failure := f.runner.Run(&d, &script.Call{
@@ -183,30 +189,29 @@ func (f *Follower) read() (text string, changed bool, err error) {
 	})
 	switch {
 	case failure != nil && failure.Outcome == script.Corrupt:
-		return "", false, refusal{Corrupt, "", fmt.Errorf("%w: %q: %w", ErrCorrupt, f.key, failure.Err)}
+		return read, refusal{Corrupt, "", fmt.Errorf("%w: %q: %w", ErrCorrupt, f.key, failure.Err)}
 	case failure != nil:
-		return "", false, fmt.Errorf("control: cannot read %q: %w", f.key, failure.Err)
-	case len(reply.Values) == 1:
-		return "", false, nil
-	case len(reply.Values) == 2:
-		if text, ok := reply.Values[1].(string); ok {
-			return text, true, nil
-		}
+		return read, fmt.Errorf("control: cannot read %q: %w", f.key, failure.Err)
 	}
-	return "", false, refusal{Corrupt, "", fmt.Errorf("%w: %q: unexpected reply", ErrCorrupt, f.key)}
+	if read.changed = len(reply.Values) == 2; read.changed {
+		read.now, _ = reply.Values[0].(int64)
+		read.text, _ = reply.Values[1].(string)
+	}
+	return read, nil
 }
 
 // take updates what is known from a reading.
-func (f *Follower) take(text string, changed bool, err error) error {
+func (f *Follower) take(read reading, err error) error {
 	before := f.known.Load()
 	next := *before
 	if err == nil {
 		next.ReadAt = time.Now()
-		if changed {
-			next.head = headOf(text)
-			next.refused = f.use(&next, text)
+		if read.changed {
+			next.head = "refused" // so that it is read again: people may repair it and leave its beginning
+			if err = f.use(&next, read); err == nil {
+				next.head = head.FindString(read.text)
+			}
 		}
-		err = next.refused
 	}
 	next.note(err)
 	f.known.Store(&next)
@@ -217,30 +222,31 @@ func (f *Follower) take(text string, changed bool, err error) error {
 }
 
 // use follows the policies that were read, or returns why not.
-func (f *Follower) use(next *known, text string) error {
-	if text == next.text && next.newest.isSame(next.followed) {
+func (f *Follower) use(next *known, read reading) error {
+	if read.text == next.text && next.newest.isSame(next.followed) {
 		return nil
 	}
-	if text == "" {
+	if read.text == "" {
 		return lost(next.newest.Version, "none")
 	}
-	read, err := parse(f.key, text)
+	set, err := parse(f.key, read.text)
 	if err != nil {
 		return err
 	}
-	if !read.isAfter(next.newest) && !read.isSame(next.newest) {
-		return lost(next.newest.Version, fmt.Sprint(read.Version))
+	if !set.isAfter(next.newest) && !set.isSame(next.newest) {
+		return lost(next.newest.Version, fmt.Sprint(set.Version))
 	}
-	next.newest = read
-	err = read.invalid
+	set.changed = min(set.changed, read.now) // a time to come would outdo all later changes
+	next.newest = set
+	err = set.invalid
 	if err == nil {
-		err = f.store.Follow(read.Policies)
+		err = f.store.Follow(set.Policies)
 	}
 	if err != nil {
-		return invalid(read.Version, err)
+		return invalid(set.Version, err)
 	}
-	next.followed, next.text, next.Policies = read, text, read.Policies
-	next.Version, next.Own = read.Version, read.Policies == nil
+	next.followed, next.text, next.Policies = set, read.text, set.Policies
+	next.Version, next.Own = set.Version, set.Policies == nil
 	return nil
 }
 

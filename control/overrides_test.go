@@ -223,7 +223,7 @@ func TestImport_Invalid(t *testing.T) {
 	t.Parallel()
 	w, ctx := start(t), t.Context()
 	for text, want := range map[string]error{
-		`[]`: control.ErrCorrupt, `{"format":2,"policy":7}`: control.ErrNewer, `{"format":1,"overrides":[{"customer":"a","override":"=x"}]}`: control.ErrCorrupt,
+		`[]`: control.ErrCorrupt, `{"format":1,"id":"w1"}`: control.ErrCorrupt, `{"format":2,"policy":7}`: control.ErrNewer, `{"format":1,"overrides":[{"customer":"a","override":"=x"}]}`: control.ErrCorrupt,
 	} {
 		wantError(t, text, json.Unmarshal([]byte(text), new(control.Backup)), want)
 	}

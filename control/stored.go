@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,16 +99,8 @@ func invalid(version int64, err error) error {
 	}
 }
 
+// head is the beginning of the policies' text, which lua/follow.lua compares.
 var head = regexp.MustCompile(`^{"version":\d+,"changed":\d+`)
-
-// headOf returns the beginning of the policies' text, which lua/follow.lua compares. It is
-// empty only if there are no policies.
-func headOf(text string) string {
-	if text == "" {
-		return ""
-	}
-	return cmp.Or(head.FindString(text), "junk")
-}
 
 // encode returns a value as JSON that people can read in Redis, with "<=3" unescaped.
 func encode(value any) (string, error) {

@@ -301,7 +301,8 @@ func asMember(t *testing.T, server *redistest.Server, rights []string) error {
 	errs = append(errs, err)
 	// A document that is over is cleared away by the next Submit, a count without room is
 	// put back.
-	check(t, admin.ZAdd(ctx, "priority:{acme}:pending", redis.Z{Score: 1, Member: "over"}).Err())
+	over := []redis.Z{{Score: 1, Member: "over"}, {Score: 1, Member: ":fades"}, {Score: 1000, Member: ":averages"}}
+	check(t, admin.ZAdd(ctx, "priority:{acme}:pending", over...).Err())
 	check(t, admin.Set(ctx, "priority:{full}:count", "-999999999999999", time.Minute).Err())
 	_, _ = member.Next(ctx, "full")
 	_, err = member.SubmitN(ctx, "acme", named.Documents("a", "b"))

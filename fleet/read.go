@@ -33,12 +33,13 @@ var (
 // including processes killed within the last hour. Prefix "" means "priority". A report
 // that cannot be read has an Err, and no numbers.
 func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Report, error) {
-	if typednil.Is(client) {
-		return nil, fmt.Errorf("%w option: the client is nil", priority.ErrInvalid)
+	names, err := namesOf(client, prefix)
+	if err != nil {
+		return nil, err
 	}
 	d := script.Begin(ctx, readTimeout)
 	defer d.End()
-	runner, names := script.NewRunner(client), keys.Prefix(prefix)
+	runner := script.NewRunner(client)
 	ids, err := members(&d, runner, names)
 	if err != nil || len(ids) == 0 {
 		return nil, err
@@ -63,10 +64,11 @@ func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Re
 // Emptied returns when a process last found that Redis had lost its data, by Redis's clock;
 // zero: not within a day. Prefix "" means "priority".
 func Emptied(ctx context.Context, client priority.RedisClient, prefix string) (time.Time, error) {
-	if typednil.Is(client) {
-		return time.Time{}, fmt.Errorf("%w option: the client is nil", priority.ErrInvalid)
+	names, err := namesOf(client, prefix)
+	if err != nil {
+		return time.Time{}, err
 	}
-	key, pipe := keys.Prefix(prefix).Emptied(), client.Pipeline()
+	key, pipe := names.Emptied(), client.Pipeline()
 	cmd := pipe.Get(ctx, key)
 	_, _ = pipe.Exec(ctx)
 	at, err := cmd.Int64()
@@ -77,6 +79,14 @@ func Emptied(ctx context.Context, client priority.RedisClient, prefix string) (t
 		return time.Time{}, fmt.Errorf("fleet: cannot read %q: %w", key, err)
 	}
 	return time.UnixMilli(at), nil
+}
+
+// namesOf names the keys of a prefix, or returns what is wrong with the client or the prefix.
+func namesOf(client priority.RedisClient, prefix string) (keys.Prefix, error) {
+	if typednil.Is(client) {
+		return "", fmt.Errorf("%w option: the client is nil", priority.ErrInvalid)
+	}
+	return keys.Prefix(prefix), keys.Prefix(prefix).Validate()
 }
 
 // members returns the ids of the processes with a recent report.
@@ -123,9 +133,12 @@ func textsOf(d *script.Deadline, runner *script.Runner, names keys.Prefix, ids [
 		for i, id := range page {
 			text, ok := reply[i].(string)
 			left, _ := reply[len(page)+i].(int64)
-			if ok { // else it has expired
+			switch {
+			case ok:
 				age := lasts - time.Duration(left)*time.Millisecond
 				reports = append(reports, found{id, text, min(max(age, 0), lasts)})
+			case left != -2: // else it has expired
+				reports = append(reports, found{id: id}) // a key of another kind
 			}
 		}
 	}

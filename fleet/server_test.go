@@ -143,12 +143,19 @@ func TestRead_Junk(t *testing.T) {
 		check(t, client.ZAdd(ctx, "priority:{fleet}:members", redis.Z{Score: 1e300, Member: id}).Err())
 	}
 	reports := must(fleet.Read(ctx, client, ""))(t)
-	if total := fleet.Add(reports); total.Reports != 3 || total.Unreadable != 3 || total.Documents() != 900 {
+	if total := fleet.Add(reports); total.Reports != 3 || total.Unreadable != 4 || total.Documents() != 900 {
 		t.Errorf("%d reports, %d unreadable, %d documents", total.Reports, total.Unreadable, total.Documents())
 	}
 	check(t, client.Set(ctx, "other:{fleet}:members", "x", 0).Err())
 	if _, err := fleet.Read(ctx, client, "other"); err == nil || !strings.Contains(err.Error(), "other:{fleet}:members") {
 		t.Errorf("of another kind of key: %v", err)
+	}
+	for _, prefix := range []string{"a{b", "a}b"} {
+		_, read := fleet.Read(ctx, client, prefix)
+		_, emptied := fleet.Emptied(ctx, client, prefix)
+		if !errors.Is(read, priority.ErrInvalid) || !errors.Is(emptied, priority.ErrInvalid) {
+			t.Errorf("of the prefix %s: %v, %v", prefix, read, emptied)
+		}
 	}
 }
 

@@ -43,7 +43,8 @@ if scores.err then
   end
   return scores
 end
-local averages = scores[1] and scores[1] + 0
+-- A set without averages is not ours.
+local averages = scores[1] and scores[1] + 0 or redis.call('ZCARD', set) > 0 and 1e13
 if averages and averages < 0 then
   return redis.error_reply('CORRUPTPENDING a later version wrote the key')
 elseif averages and (averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0) then
@@ -64,8 +65,8 @@ if late ~= '' then
       scores[i] = false
     end
   end
-  if i ~= n + 1 then
-    return redis.error_reply('ERR the number of documents is not that of the times')
+  if i ~= n + 1 or string.find(late, '[^%d ]') then
+    return redis.error_reply('ERR the times are not a number for each document')
   end
 end
 -- Also if none is pending: a read-only replica, which may not know a document yet, must
@@ -90,14 +91,14 @@ for i = 1, n do
     took = max((since[i + 1] or now) - (at - level) / 256, 0)
     if not (took <= 86400000) then -- an infinite score, set by hand, has no time
       took, level = 0, 0
-    elseif averages and score + 0 > 0 then
+    elseif score + 0 > 0 then
       local tenths = max(floor((took + 50) / 100), 1)
       if latency > 0 then
         tenths = floor((9 * latency + min(tenths, 3 * max(latency, 90)) + 5) / 10)
       end
       latency = tenths
     end
-    if averages and level > 0 and cost > 0 then
+    if level > 0 and cost > 0 then
       average = max(floor((9 * average + min(cost, 8 * max(average, 1000)) + 5) / 10), 1)
     end
   end

@@ -2,8 +2,9 @@
 -- on the master, wherever the client sends commands that read.
 --
 -- KEYS[1]  <prefix>:{control}:policies, the string that policies.lua explains
--- ARGV[1]  how the policies begin that the caller knows, up to the number behind "changed":
---          {"version":12,"changed":1764115200000. Empty: it knows none.
+-- ARGV[1]  how the policies begin that the caller follows, up to the number behind "changed":
+--          {"version":12,"changed":1764115200000. Empty: it follows none. "refused": it
+--          cannot follow what it has read.
 --
 -- Reply    {now} if KEYS[1] begins like this, or does not exist and ARGV[1] is empty; else
 --          {now, policies}: Redis's time in milliseconds, and what KEYS[1] holds, empty if

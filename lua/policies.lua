@@ -9,7 +9,8 @@
 -- ARGV[2]  a version that the new one must exceed, or 0
 -- ARGV[3]  when the policies were set, in milliseconds; 0: now
 -- ARGV[4]  for how many milliseconds the log keeps an entry
--- ARGV[5]  about how many entries it keeps at most
+-- ARGV[5]  about how many entries it keeps at most; of policies longer than 1.6 KB fewer,
+--          16 MB divided by their length
 -- ARGV[6]  who changes the policies
 -- ARGV[7]  why
 -- ARGV[8]  {"by":…,"why":…,"policies":…}
@@ -53,6 +54,7 @@ if at == '0' then
 end
 version = string.format('%d', math.max(version, above) + 1)
 local new = '{"version":' .. version .. ',"changed":' .. now .. ',"at":' .. at .. ',' .. string.sub(value, 2)
+most = math.min(most + 0, math.floor(16e6 / #new))
 local entry = redis.pcall('XADD', log, 'MAXLEN', '~', most, '*', 'kind', 'policies', 'by', who, 'why', why, 'value', new)
 if entry.err then
   if string.find(entry.err, 'wrong kind of value', 1, true) then

@@ -73,10 +73,10 @@ if scores.err then
 end
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-local fades, averages = scores[1], scores[2]
-local recent, average, latency, lease, own_members = 0, 1000, 0, longest_lease, 0
-if fades or averages then
-  fades, averages, own_members = (fades or 1e13) + 0, (averages or 1e13) + 0, 2
+local fades, averages, all = scores[1], scores[2], call('ZCARD', set)
+local recent, average, latency, lease = 0, 1000, 0, longest_lease
+if all > 0 then
+  fades, averages, all = (fades or 1e13) + 0, (averages or 1e13) + 0, all - 2
   if fades < 0 or averages < 0 then
     return redis.error_reply('CORRUPTPENDING a later version wrote the key')
   elseif fades >= 1e13 or averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
@@ -93,7 +93,6 @@ if fades or averages then
     end
   end
 end
-local all = call('ZCARD', set) - own_members
 local since, ordinary, beyond = 256 * (now - lease), 0, 0
 if all > 0 then
   local from = format('%d', since)
@@ -206,9 +205,10 @@ end
 call('ZADD', set, unpack(adds))
 
 -- The set ends with the day in which the recent documents have faded, or with the one after
--- today, whichever is later. For most calls that is the same day as before.
+-- today, whichever is later. For most calls that is the same day as before, but a set that was
+-- copied or restored may have no end.
 local ends = floor(max(fades or 0, now + day) / day)
-if ends ~= faded_on then
+if ends ~= faded_on or call('PTTL', set) < 0 then
   call('PEXPIREAT', set, format('%d', (ends + 1) * day))
 end
 

@@ -27,7 +27,7 @@ type Options struct {
 	// safe for concurrent use. Default: none.
 	PolicyOf func(customer string) priority.Policy
 
-	// Levels is how many levels the queue has. Default: as many as Policy.
+	// Levels is how many levels the queue has, at most 255. Default: as many as Policy.
 	Levels priority.Level
 
 	// Lease bounds how long a submitted document without a Done counts as
@@ -91,6 +91,9 @@ func New(opts *Options) (*Store, error) {
 	}
 	if opts.MaxEntries < 0 {
 		return nil, fmt.Errorf("%w option: MaxEntries %d is negative", priority.ErrInvalid, opts.MaxEntries)
+	}
+	if opts.Levels < 0 || opts.Levels > maxLevels {
+		return nil, fmt.Errorf("%w option: Levels %d is not 1 to %d", priority.ErrInvalid, opts.Levels, maxLevels)
 	}
 	lease, err := fair.LeaseOf(opts.Lease)
 	if err != nil {

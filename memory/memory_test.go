@@ -13,7 +13,8 @@ import (
 	"github.com/docpriority/priority/memory"
 )
 
-// What a Store has in common with all others is tested in package laws.
+// What a Store has in common with all others is tested in package laws, and the numbers by
+// the vectors.
 
 const quiet = 1500 * time.Second
 
@@ -122,6 +123,19 @@ func TestStore_ForgetsMeanwhile(t *testing.T) {
 			t.Errorf("after %d days %d customers and %d documents are held", day+1, c, p)
 		}
 		now = now.Add(24*time.Hour + time.Millisecond)
+	}
+}
+
+// What was done a while ago was late by less.
+func TestDoneLate_Latency(t *testing.T) {
+	ctx, now := t.Context(), time.Now()
+	store := open(t, &memory.Options{Now: func() time.Time { return now }})
+	loaded(t, 1, 1, 1)(store.Submit(ctx, "acme", priority.Document{ID: "1"}))
+	now = now.Add(time.Hour)
+	late := []priority.Late{{ID: "1", Since: time.Now().Add(-50 * time.Minute)}}
+	ended, err := store.DoneLate(ctx, "acme", late, 0)
+	if err != nil || ended[0].Latency.Round(time.Minute) != 10*time.Minute {
+		t.Errorf("%v, %v", ended, err)
 	}
 }
 

@@ -41,6 +41,7 @@ const (
 	// lock.
 	itemsPerLock      = 1000
 	defaultMaxEntries = 1_000_000
+	maxLevels         = 255 // as for a RedisStore
 )
 
 // submit decides about documents of one customer. The caller holds mu.

@@ -3,6 +3,7 @@ package keys
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/docpriority/priority/internal/check"
@@ -13,6 +14,14 @@ const DefaultPrefix = "priority"
 
 // Prefix begins every key. The zero Prefix is the default one.
 type Prefix string
+
+// Validate returns an error for a prefix with a brace, which would move the hash tag.
+func (p Prefix) Validate() error {
+	if strings.ContainsAny(string(p), "{}") {
+		return fmt.Errorf("%w option: Prefix %.80q has a brace in it", check.ErrInvalid, string(p))
+	}
+	return nil
+}
 
 // The kinds of a customer's keys. lua/next.lua and lua/submit.lua describe their values.
 const (

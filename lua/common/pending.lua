@@ -10,10 +10,10 @@ if scores.err then
 end
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-local fades, averages = scores[1], scores[2]
-local recent, average, latency, lease, own_members = 0, 1000, 0, longest_lease, 0
-if fades or averages then
-  fades, averages, own_members = (fades or 1e13) + 0, (averages or 1e13) + 0, 2
+local fades, averages, all = scores[1], scores[2], call('ZCARD', set)
+local recent, average, latency, lease = 0, 1000, 0, longest_lease
+if all > 0 then
+  fades, averages, all = (fades or 1e13) + 0, (averages or 1e13) + 0, all - 2
   if fades < 0 or averages < 0 then
     return redis.error_reply('CORRUPTPENDING a later version wrote the key')
   elseif fades >= 1e13 or averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
@@ -30,7 +30,6 @@ if fades or averages then
     end
   end
 end
-local all = call('ZCARD', set) - own_members
 local since, ordinary, beyond = 256 * (now - lease), 0, 0
 if all > 0 then
   local from = format('%d', since)

@@ -18,10 +18,9 @@ class Follower {
   following = { version: 0, own: true };
   #ask;
   #apply;
-  #head = ''; // how the text in Redis began, so that follow.lua need not send it again
+  #head = ''; // how the text that is followed begins, so that follow.lua need not send it again
   #newest = noPolicies; // what was read, even if it cannot be followed
   #followed = noPolicies;
-  #refusal; // why the policies that were read are not followed
 
   /**
    * ask passes how the known text begins to follow.lua, and returns its reply. apply makes the
@@ -36,9 +35,8 @@ class Follower {
   async poll() {
     let refusal;
     try {
-      const [, text] = await this.#ask(this.#head);
-      if (text !== undefined) this.#refusal = this.#read(text);
-      refusal = this.#refusal;
+      const [now, text] = await this.#ask(this.#head);
+      if (text !== undefined) refusal = this.#read(now, text);
     } catch (error) {
       refusal = refusalOf(error);
     }
@@ -48,8 +46,8 @@ class Follower {
   }
 
   // Follows the policies in a text, or returns why not.
-  #read(text) {
-    this.#head = text && (/^\{"version":\d+,"changed":\d+/.exec(text)?.[0] ?? 'junk');
+  #read(now, text) {
+    this.#head = 'refused'; // so that it is read again: people may repair it and leave its beginning
     const item = parse(text);
     if (item?.format > knownFormat) return { code: 'newer' };
     if (!isValid(item)) return { code: 'corrupt' };
@@ -57,13 +55,14 @@ class Follower {
     if (item.version <= version && item.changed <= changed && (item.version < version || item.changed < changed)) {
       return { code: 'lost', detail: `version ${version} was known, ${item.version || 'none'} is there` };
     }
-    this.#newest = item;
+    this.#newest = { ...item, changed: Math.min(item.changed, now) }; // a time to come would outdo all later changes
     try {
       this.#apply(policiesOf(item.policies));
     } catch (error) {
       return { code: 'invalid', detail: error.message.replace(/^docpriority: /, '') };
     }
     this.#followed = item;
+    this.#head = /^\{"version":\d+,"changed":\d+/.exec(text)?.[0] ?? '';
     return undefined;
   }
 }

@@ -36,9 +36,8 @@ class _Progress(NamedTuple):
     followed: _Change = _Change()
     own: bool = True  # the store's policies apply
     newest: _Change = _Change()  # that was read, followed or not
-    head: bytes = b""  # how the text that was read begins, for follow.lua
-    refusal: dict[str, str] = {}  # why what was read is not followed, as a report has it
-    failure: dict[str, str] = {}  # why the latest reading failed
+    head: bytes = b""  # how the text that is followed begins, for follow.lua
+    failure: dict[str, str] = {}  # why the latest reading failed, or is not followed, as a report has it
 
 
 class Follower:
@@ -56,7 +55,7 @@ class Follower:
         """What a report says: the version that is followed, whether the store's own policies apply, and, if the newest
         ones are not followed, a code and perhaps a detail for why not."""
         progress = self._progress
-        return {"version": progress.followed.version, "own": progress.own, **(progress.failure or progress.refusal)}
+        return {"version": progress.followed.version, "own": progress.own, **progress.failure}
 
     def call(self) -> Call[None]:
         """Returns the call that reads the policies and follows them."""
@@ -73,21 +72,20 @@ class Follower:
 
     def _answered(self, reply: list[Any]) -> None:
         progress = self._progress._replace(failure={})
-        self._progress = self._follow(reply[1], progress) if len(reply) > 1 else progress
+        self._progress = self._follow(reply[0], reply[1], progress) if len(reply) > 1 else progress
 
-    def _follow(self, text: bytes, progress: _Progress) -> _Progress:
-        """Follows the policies that Redis has, if it can."""
+    def _follow(self, now: int, text: bytes, progress: _Progress) -> _Progress:
+        """Follows the policies that Redis has, if it can. If not, they are read again: people may repair them."""
         head, newest = _HEAD.match(text), progress.newest
-        progress = progress._replace(head=head[0] if head else b"junk" if text else b"", refusal={})
         try:
             read, policies = _read(text)
             if read != newest and read.version <= newest.version and read.changed <= newest.changed:
                 raise _NotFollowed("lost", f"version {newest.version} was known, {read.version or 'none'} is there")
-            progress = progress._replace(newest=read)
+            progress = progress._replace(newest=read._replace(changed=min(read.changed, now)))
             self._calls.policies = _policies(self._calls.own_policies, policies)
-            return progress._replace(followed=read, own=policies is None)
+            return progress._replace(followed=read, own=policies is None, head=head[0] if head else b"")
         except _NotFollowed as why:
-            return progress._replace(refusal=_reason(*why.args))
+            return progress._replace(failure=_reason(*why.args), head=b"refused")
 
 
 def _reason(code: str, detail: str = "") -> dict[str, str]:

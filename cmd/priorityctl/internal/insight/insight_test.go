@@ -4,10 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/fair"
 )
 
@@ -45,6 +47,24 @@ func TestBetter(t *testing.T) {
 		b := betterOf(policy, state)
 		if b.FewerPending > 0 && (level(pending-b.FewerPending) != b.FewerLevel || b.FewerLevel >= state.RuleLevel || level(pending-b.FewerPending+1) < state.RuleLevel) {
 			t.Errorf("%d pending, level %d: %+v", pending, state.RuleLevel, b)
+		}
+	}
+}
+
+// Each worker that has started replaces one that was gone by then.
+func TestWorkers_Replaced(t *testing.T) {
+	s := &Snapshot{Inspector: new(Inspector), At: time.Now()}
+	const minute = time.Minute
+	for name, r := range map[string]fleet.Report{
+		"a": {Age: 20 * minute}, "b": {Age: 10 * minute}, "c": {Age: 2 * minute}, // gone
+		"d": {Up: 5 * minute}, "e": {Up: 15 * minute}, "f": {Up: 30 * minute},
+	} {
+		r.ID = name
+		s.Reports = append(s.Reports, r)
+	}
+	for _, w := range s.workers() {
+		if want := w.ID == "a" || w.ID == "b"; w.Replaced != want {
+			t.Errorf("%+v", w)
 		}
 	}
 }

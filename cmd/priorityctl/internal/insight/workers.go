@@ -59,15 +59,20 @@ func (s *Snapshot) workers() []Worker {
 	for _, n := range sizes {
 		most = max(most, n)
 	}
+	slices.SortFunc(starts, time.Time.Compare)
+	slices.SortFunc(workers, func(a, b Worker) int { return a.LastSeen.Compare(b.LastSeen) })
 	for i := range workers {
 		w := &workers[i]
 		if w.Here {
 			w.OddLevels = sizes[w.Levels] < most
 			continue
 		}
-		// Each worker that has started since replaces one.
-		if at := slices.IndexFunc(starts, func(start time.Time) bool { return start.After(w.LastSeen) }); at >= 0 {
-			starts = slices.Delete(starts, at, at+1)
+		// The first that has started since replaces it, and no other.
+		for len(starts) > 0 && !starts[0].After(w.LastSeen) {
+			starts = starts[1:]
+		}
+		if len(starts) > 0 {
+			starts = starts[1:]
 			w.Replaced, w.Why = true, w.Why+", and another one has started since"
 		}
 	}

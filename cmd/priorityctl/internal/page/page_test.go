@@ -86,7 +86,7 @@ func (w *world) apply(thresholds ...int64) {
 
 // pending makes documents pending that were submitted two minutes ago, at a level and the next.
 func (w *world) pending(customer string, level priority.Level, documents int) {
-	const script = "for i = 1, ARGV[2] do redis.call('ZADD', KEYS[1], string.format('%d', 256000 * (redis.call('TIME')[1] - 120) + ARGV[1] + i % 2), i) end"
+	const script = "for i = 1, ARGV[2] do redis.call('ZADD', KEYS[1], string.format('%d', 256000 * (redis.call('TIME')[1] - 120) + ARGV[1] + i % 2), i) end redis.call('ZADD', KEYS[1], 1, ':fades', 1000, ':averages')"
 	_ = w.client.Eval(w.Context(), script, []string{w.store.Keys(customer).Pending}, int(level), documents) // it has no reply
 }
 
