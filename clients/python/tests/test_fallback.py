@@ -1,10 +1,12 @@
 """Memory answers while Redis does not."""
 
+import asyncio
 import logging
 import os
 import signal
 import unittest
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from unittest import mock
@@ -38,6 +40,47 @@ class Fallbacks(StoreCase):
         self.assertTrue(store.next("acme").degraded)
         proxy.fault = ""
         self.assertEqual((store.next("acme").count, store.degraded), (-2, False))
+
+    def test_callers_who_give_up_have_redis_probed(self) -> None:
+        proxy = self.proxy()
+        store = self.open(proxy.url, timeout=SHORT, fallback=True)
+        self.assertFalse(store.next("acme").degraded)
+        proxy.hold()
+
+        def degraded() -> bool:
+            self.give_up(store, 0.05)
+            return bool(store.degraded)
+
+        eventually(degraded, bool)
+        self.assertTrue(store.next("acme").degraded)
+        proxy.release()
+        eventually(lambda: store.next("acme").degraded, lambda degraded: not degraded)
+
+    def give_up(self, store: Any, seconds: float) -> None:
+        """Calls a store and waits for so long at most."""
+        if self.asynchronous:
+
+            async def call() -> None:
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(store.store.next("acme"), seconds)
+
+            return self.loop.run(call())
+
+        class Impatience(Exception):
+            pass
+
+        def ring(*_: Any) -> None:
+            raise Impatience
+
+        before = signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            store.next("acme")
+        except Impatience:
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
     def test_errors_that_are_nobodys_fault_but_the_callers_stay(self) -> None:
         proxy, server = self.proxy(), self.redis()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+import sys
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +15,11 @@ import redis
 import redis.asyncio
 
 import docpriority
-from docpriority import NotCountedError, OutcomeUnknownError, _connections
+from docpriority import NotCountedError, OutcomeUnknownError, _course
 from docpriority._classify import Refused
 from docpriority._course import Try
 
-from .support import HOST, LONG, PORT, SHORT, Scripted, StoreCase, needs_redis, prefix, stubborn
+from .support import HOST, LONG, PORT, SHORT, StoreCase, eventually, needs_redis, prefix, stubborn
 
 
 @needs_redis
@@ -51,21 +52,56 @@ class LostAnswers(StoreCase):
             step = Try(commands, None, 0, time.monotonic() + LONG)
             return self.loop.run(store.store._tasks._try(step)) if self.asynchronous else store._threads._try(step)
 
-        refused = answer(("ASKING",), ("BLPOP", store.keys("acme").count, 1))  # this server is no cluster
+        refused = answer(("ASKING",), ("ECHO", "another"))  # this server is no cluster
         self.assertIsInstance(refused, Refused)
         self.assertEqual(answer(("ECHO", "own")), b"own")
 
-    def test_an_exception_of_others_passes_through(self) -> None:
-        class TimeLimit(Exception):
-            """As Celery's, which a handler of signals raises."""
+    def test_connections_that_were_closed_while_idle_are_replaced_at_once(self) -> None:
+        proxy = self.proxy()
+        store, idle = self.open(proxy.url, timeout=LONG), 10
+        store.submit("acme", "document")
+        store.peek("acme")
+        proxy.hold()
+        with ThreadPoolExecutor(idle) as threads:
+            calls = [threads.submit(store.peek, "acme") for _ in range(idle)]
+            eventually(lambda: len(proxy.clients), lambda number: number >= idle)
+            proxy.release()
+            for call in calls:
+                eventually(call.exception, lambda error: True)
+        proxy.cut_all()
+        with mock.patch.multiple(_course, _FIRST_PAUSE=2 * LONG, _LONGEST_PAUSE=2 * LONG):
+            store.done("acme", "document")
+        self.assertEqual(store.peek("acme").pending, 0)
 
-        store = self.open(timeout=2)
-        connection: Any = redis.asyncio.Connection if self.asynchronous else redis.Connection
-        for number, method in enumerate(("send_command", "read_response")):
-            store.next("acme")  # so that there is a connection
-            with mock.patch.object(connection, method, side_effect=TimeLimit):
-                self.assertRaises(TimeLimit, store.next, "acme")
-            self.assertEqual(store.next(f"other {number}").count, 0)
+    def test_connecting_may_take_longer_than_a_call(self) -> None:
+        proxy, package = self.proxy(), redis.asyncio if self.asynchronous else redis
+        proxy.hold_greetings()
+        store = self.open(client=lambda: package.from_url(proxy.url, client_name="test"), timeout=0.05)
+        self.assertRaises(NotCountedError, store.next, "acme")
+        proxy.greet()  # nobody who comes later
+
+        def count() -> Any:
+            try:
+                return store.next("acme").count
+            except NotCountedError:
+                return None
+
+        self.assertEqual(eventually(count, lambda count: count is not None), 0)
+
+    def test_a_reply_that_comes_drop_by_drop_is_none(self) -> None:
+        server = self.scripted("answered")
+        server.reply, server.drips = b"*2\r\n:1\r\n:" + b"0" * 1_000_000, True
+        store = self.open(server.url, timeout=SHORT)
+        self.assertRaises(OutcomeUnknownError, store.next, "acme")
+
+    def test_first_calls_load_a_script_once(self) -> None:
+        store, server = self.open(timeout=LONG), self.redis()
+        server.script_flush()
+        server.config_resetstat()
+        with ThreadPoolExecutor(20) as threads:
+            list(threads.map(store.next, map(str, range(20))))
+        loads = [ran["calls"] for command, ran in server.info("commandstats").items() if command.startswith("cmdstat_script")]
+        self.assertEqual((loads, server.info("errorstats")), ([1], {}))
 
     def test_a_script_that_is_not_known_is_loaded(self) -> None:
         store, server = self.open(timeout=LONG), self.redis()
@@ -75,7 +111,7 @@ class LostAnswers(StoreCase):
             self.assertEqual(store.next("acme").count, -count)
         ran = server.info("commandstats")
         self.assertNotIn("cmdstat_eval", ran)  # which Redis 7.4 evicts
-        self.assertEqual(ran["cmdstat_evalsha"]["calls"], 6)
+        self.assertEqual(ran["cmdstat_evalsha"]["calls"], 5)
 
     def test_a_script_that_can_neither_be_loaded_nor_sent_along_is_not_counted(self) -> None:
         server = self.scripted("NOSCRIPT No matching script.")
@@ -179,34 +215,72 @@ class Processes(unittest.TestCase):
             counts += json.load(written)
         self.assertEqual(sorted(counts), list(range(-200, 0)))
 
-    def test_close_and_a_call_may_disconnect_at_once(self) -> None:
-        store = docpriority.Store(redis.Redis(HOST, int(PORT)), prefix=prefix(), timeout=LONG)
-        store.next("acme")
-        disconnect = redis.Connection.disconnect
-
-        def loses(connection: Any, *arguments: Any) -> None:
-            disconnect(connection, *arguments)
-            raise AttributeError("'NoneType' object has no attribute 'close'")
-
-        with mock.patch.object(redis.Connection, "disconnect", loses):
-            with mock.patch.object(redis.Connection, "can_read", return_value=False):
-                self.assertRaises(OutcomeUnknownError, store.next, "acme")
-            store.close()
-
     def test_no_free_connection_is_not_counted(self) -> None:
         pool = redis.ConnectionPool(host=HOST, port=int(PORT), max_connections=1)
         store = docpriority.Store(redis.Redis(connection_pool=pool), prefix=prefix(), timeout=SHORT)
         self.addCleanup(store.close)
         store.peek("acme")
-        own = store._threads._by_address[None]
-        taken = own.get_connection(*_connections._COMMAND)
-        self.assertRaises(NotCountedError, store.next, "acme")
-        own.release(taken)
+        own = store._threads._pool(None)
+        taken = own.take(time.monotonic() + LONG)
+        with self.assertRaisesRegex(NotCountedError, f"no connection to {HOST}:{PORT} in time"):
+            store.next("acme")
+        own.give(taken)
         self.assertEqual(store.next("acme").count, 0)
+
+
+    def test_an_exception_of_a_signal_leaves_the_store_whole_wherever_it_is_raised(self) -> None:
+        class TimeLimit(Exception):
+            """As Celery's, which a handler of signals raises."""
+
+        pool = redis.ConnectionPool(host=HOST, port=int(PORT), max_connections=1)
+        store = docpriority.Store(redis.Redis(connection_pool=pool), prefix=prefix(), timeout=2)
+        self.addCleanup(store.close)
+        lines = 0
+
+        def trace(frame: Any, event: str, argument: Any) -> Any:
+            nonlocal lines
+            if event == "line":
+                lines -= 1
+                if lines == 0:
+                    sys.settrace(None)
+                    raise TimeLimit
+            return trace
+
+        raised = 0
+        for first in (True, False):  # without a connection, and with one
+            while lines <= 0:
+                raised += 1
+                lines = raised
+                if first:
+                    store._threads._pools.clear()
+                try:
+                    sys.settrace(trace)
+                    store.peek("acme")
+                except TimeLimit:
+                    pass
+                finally:
+                    sys.settrace(None)
+                self.assertEqual(store.next(f"customer {first} {raised}").count, 0)
+            self.assertGreater(raised, 50)
+            raised = lines = 0
 
 
 @needs_redis
 class Loops(unittest.IsolatedAsyncioTestCase):
+    async def test_a_loop_that_was_busy_while_it_connected_finds_the_connection(self) -> None:
+        asyncio.get_running_loop().set_debug(False)  # which would report each time that it is busy
+        client = redis.asyncio.Redis(host=HOST, port=int(PORT), client_name="test")
+        async with docpriority.AsyncStore(client, prefix=prefix(), timeout=SHORT) as store:
+            counts = []
+            while not counts:
+                call = asyncio.ensure_future(store.next("acme"))
+                while not call.done():
+                    await asyncio.sleep(0)
+                    time.sleep(0.4 * SHORT)
+                if call.exception() is None:
+                    counts.append(call.result().count)
+            self.assertEqual(counts, [0])
+
     async def test_a_cancelled_call_leaves_no_answer_to_others(self) -> None:
         client = redis.asyncio.Redis(host=HOST, port=int(PORT))
         async with docpriority.AsyncStore(client, prefix=prefix(), timeout=LONG) as store:
@@ -217,28 +291,6 @@ class Loops(unittest.IsolatedAsyncioTestCase):
                 call.cancel()
                 await asyncio.wait([call])
                 self.assertEqual((await store.next(f"customer {n}")).count, 0)
-
-    async def test_a_call_that_is_cancelled_while_it_disconnects_gives_its_place_back(self) -> None:
-        server, disconnects = Scripted(("READONLY You can't write", "answered")), asyncio.Event()
-        server.reply = b"*3\r\n:1\r\n:0\r\n:1000\r\n"
-        self.addCleanup(server.close)
-        disconnect = redis.asyncio.Connection.disconnect
-
-        async def slowly(connection: Any, *arguments: Any, **named: Any) -> None:
-            disconnects.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await disconnect(connection, *arguments, **named)
-
-        pool = redis.asyncio.ConnectionPool.from_url(server.url, max_connections=1)
-        async with docpriority.AsyncStore(redis.asyncio.Redis(connection_pool=pool), prefix=prefix(), timeout=2) as store:
-            with mock.patch.object(redis.asyncio.Connection, "disconnect", slowly):
-                call = asyncio.ensure_future(store.next("acme"))
-                await disconnects.wait()
-                call.cancel()
-                await asyncio.wait([call])
-            self.assertEqual((await store.next("other")).count, 0)
 
     def test_several_event_loops_may_use_a_store(self) -> None:
         store = docpriority.AsyncStore(redis.asyncio.Redis(host=HOST, port=int(PORT)), prefix=prefix(), timeout=LONG)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
+import asyncio
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Callable, Optional, TypeVar, Union
 
@@ -14,10 +17,11 @@ import redis.cluster
 
 from ._base import Base
 from ._calls import Call
-from ._connections import Tasks, Threads
 from ._decision import Decision, Ended, State
 from ._keys import Document, Name
 from ._member import MemberTask, MemberThread
+from ._tasks import Tasks
+from ._threads import Threads
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="Store")
@@ -147,6 +151,10 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
     def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
         if self._member is not None:
             self._member.begin()
+        probe = self._probe()
+        if probe is not None:
+            with suppress(RuntimeError):  # there are too many threads, or the program is ending
+                _thread.start_new_thread(self._threads.run, (probe,))
         return self._threads.run(self._steps(make, documents))
 
 
@@ -212,4 +220,7 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
     async def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
         if self._member is not None and not self._closed:
             self._member.begin()
+        probe = self._probe()
+        if probe is not None:
+            self._probing_task = asyncio.ensure_future(self._tasks.run(probe))  # else it could be garbage-collected
         return await self._tasks.run(self._steps(make, documents))
