@@ -114,17 +114,6 @@ class Answers(unittest.TestCase):
         self.assertEqual(call.read([1, 1, 1, 0, 9 * 10**18, *[0] * 12], False).reset_in, longest)
 
 
-class Scripts(unittest.TestCase):
-    def test_a_script_that_cannot_be_loaded_goes_along(self) -> None:
-        for refusal in Refused("ERR unknown command 'SCRIPT'"), Refused("NOPERM"), Unanswered("the proxy hung up"):
-            steps = course(Calls("priority", Policy(), None, None, timedelta(days=1), False).next_n("acme", 1), Nodes(), timeout=60)
-            sent = [next(steps), *map(steps.send, (refusal, Refused("NOSCRIPT No matching script"), refusal))]
-            self.assertEqual([step.commands[0][0] for step in sent], ["SCRIPT", "EVALSHA", "SCRIPT", "EVAL"])
-            with self.assertRaises(StopIteration) as ended:
-                steps.send([1, 0])
-            self.assertEqual(ended.exception.value[0].level, 1)
-
-
 class Clusters(unittest.TestCase):
     """Two nodes, of which the client believes that the first has all keys."""
 

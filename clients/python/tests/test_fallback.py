@@ -32,15 +32,6 @@ class Fallbacks(StoreCase):
         probe.start()
         self.addCleanup(probe.stop)
 
-    def test_one_failure_is_answered_too(self) -> None:
-        proxy = self.proxy()
-        store = self.open(proxy.url, timeout=LONG, fallback=True)
-        store.next("acme")
-        proxy.fault = "cut"
-        self.assertTrue(store.next("acme").degraded)
-        proxy.fault = ""
-        self.assertEqual((store.next("acme").count, store.degraded), (-2, False))
-
     def test_callers_who_give_up_have_redis_probed(self) -> None:
         proxy = self.proxy()
         store = self.open(proxy.url, timeout=SHORT, fallback=True)
@@ -97,13 +88,6 @@ class Fallbacks(StoreCase):
         store.next_n("acme", 3)
         self.assertRaises(NotCountedError, store.reset, "acme")
         self.assertEqual(store.next("acme").count, 0)
-
-    def test_without_a_fallback_an_outage_is_an_error(self) -> None:
-        for options in ({}, {"join": True, "fallback": False}):
-            given: dict[str, Any] = options
-            store = self.open("redis://127.0.0.1:1", timeout=0.05, **given)
-            self.assertRaises(NotCountedError, store.submit, "acme", "document")
-            self.assertFalse(store.degraded)
 
 
 class Breakers(unittest.TestCase):

@@ -6,7 +6,7 @@ import random
 import re
 import time
 from collections.abc import Generator, Iterable
-from typing import Any, Callable, NamedTuple, Optional, Tuple, TypeVar
+from typing import Any, Callable, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from redis.crc import key_slot
 
@@ -106,8 +106,8 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
         outcome = yield from _loaded(script, nodes, address, deadline)
         if not isinstance(outcome, Unsent):
             # Where SCRIPT is not to be had, the text goes along. By EVAL alone, Redis 7.4 and later would forget it again.
-            head = ("EVAL", script.text) if unknown and isinstance(outcome, Failure) else ("EVALSHA", script.sha1)
-            command = (*head, str(len(call.keys)), *call.keys, *call.arguments)
+            command: list[Union[str, bytes]] = ["EVAL", script.text] if unknown and isinstance(outcome, Failure) else ["EVALSHA", script.sha1]
+            command += [str(len(call.keys)), *call.keys, *call.arguments]
             outcome = yield Try([("ASKING",), command] if asking else [command], address, 0, deadline)
         if isinstance(outcome, list) and len(outcome) >= call.least and all(type(item) in call.takes for item in outcome):
             if not asking:

@@ -36,14 +36,13 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
 
     ``client`` is a ``redis.Redis`` or a ``redis.cluster.RedisCluster``, and is left unchanged. The store takes its
     addresses and connection settings, and opens separate connections, at most 50 to each server, which ``close`` ends.
-    So the client's retries and timeouts do not matter. The constructor sends nothing.
+    So the client's retries do not matter. The constructor sends nothing.
 
     prefix
         Begins every key. Not empty, and no braces.
     timeout
-        How long a call waits for Redis, retries included: a ``timedelta``, at most a day, or a number of seconds, at
-        most 60. It bounds waiting for a free connection, connecting, and waiting for the reply. A call that must
-        connect first may take longer, by the time for name look-up and the replies to the login.
+        How long a call takes at most, retries included: a ``timedelta``, at most a day, or a number of seconds, at most
+        60. Connecting may take longer, in the background, as long as the client's own timeouts say.
     policy
         The numbers of both rules, for every customer without a tier.
     tiers, tier_of

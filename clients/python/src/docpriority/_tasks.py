@@ -89,7 +89,7 @@ class _Pool:
                 return link
             self.drop(link)
         self._begin()
-        waits = asyncio.get_running_loop().create_future()
+        waits: asyncio.Future[Union[_Link, Unsent]] = asyncio.get_running_loop().create_future()
         self._waiting.append(waits)
         try:
             return await waits

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 import redis
 
-from ._classify import Failure, Unanswered, Unsent, is_usable
+from ._classify import Unanswered, Unsent, is_usable
 from ._connections import Connections, unsent, waited_in_vain
 from ._course import Address, Steps, Try
 from ._protocol import Commands, Replies, packed
