@@ -210,8 +210,7 @@ class Proxy(_Server):
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target
-        # "hold": answers wait until release; "cut": the connection ends instead of an answer;
-        # "away": nobody is let in
+        # "hold": answers wait until release; "cut": the connection ends instead of an answer
         self.fault = ""
         self._released = threading.Event()
         self.clients: list[socket.socket] = []
@@ -246,8 +245,6 @@ class Proxy(_Server):
         super().close()
 
     def serve(self, client: socket.socket) -> None:
-        if self.fault == "away":
-            return
         self.clients.append(client)
         server = socket.create_connection(self.target)
         if self._track(server):

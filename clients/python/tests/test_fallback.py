@@ -65,13 +65,12 @@ class Fallbacks(StoreCase):
 
         before = signal.signal(signal.SIGALRM, ring)
         signal.setitimer(signal.ITIMER_REAL, seconds)
-        try:
-            store.next("acme")
-        except Impatience:
-            pass
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+        with suppress(Impatience):
+            try:
+                store.next("acme")
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
     def test_errors_that_are_nobodys_fault_but_the_callers_stay(self) -> None:
         proxy, server = self.proxy(), self.redis()
