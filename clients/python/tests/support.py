@@ -210,10 +210,12 @@ class Proxy(_Server):
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target
-        # "hold": answers wait until release; "cut": the connection ends instead of an answer;
-        # "away": nobody is let in
+        # "hold": answers wait until release; "cut": the connection ends instead of an answer
         self.fault = ""
         self._released = threading.Event()
+        self.clients: list[socket.socket] = []
+        self._cut: list[socket.socket] = []
+        self._greeted: Optional[threading.Event] = None  # None: at once
         super().__init__()
 
     def hold(self) -> None:
@@ -224,13 +226,26 @@ class Proxy(_Server):
         self.fault = ""
         self._released.set()
 
+    def hold_greetings(self) -> None:
+        """First answers wait until greet, which lets out those of connections that are there."""
+        self._greeted = threading.Event()
+
+    def greet(self) -> None:
+        if self._greeted is not None:
+            self._greeted.set()
+            self.hold_greetings()
+
+    def cut_all(self) -> None:
+        """The connections that are there end when something is sent on them."""
+        self._cut = list(self.clients)
+
     def close(self) -> None:
         self.release()
+        self.greet()
         super().close()
 
     def serve(self, client: socket.socket) -> None:
-        if self.fault == "away":
-            return
+        self.clients.append(client)
         server = socket.create_connection(self.target)
         if self._track(server):
             self._start(self._answers, server, client)
@@ -242,11 +257,14 @@ class Proxy(_Server):
         _end(server)
 
     def _answers(self, server: socket.socket, client: socket.socket) -> None:
+        greeted = self._greeted
         try:
             while True:
                 data = server.recv(65536)
-                if not data or self.fault == "cut":
+                if not data or self.fault == "cut" or client in self._cut:
                     return
+                if greeted is not None:
+                    greeted.wait()
                 if self.fault == "hold":
                     self._released.wait()
                 client.sendall(data)
@@ -264,7 +282,7 @@ class Scripted(_Server):
     def __init__(self, tries: tuple[str, ...]) -> None:
         self.tries = list(tries)
         self.loads = "answered"  # what SCRIPT LOAD is answered, likewise
-        self.reply = b""
+        self.reply, self.drips = b"", False
         self.sent: list[bytes] = []  # the commands that ran scripts
         super().__init__()
 
@@ -278,7 +296,9 @@ class Scripted(_Server):
             answer = self._answer(command)
             if answer is None:
                 return
-            client.sendall(answer)
+            for drop in range(0, len(answer), 1 if self.drips else len(answer)):
+                client.sendall(answer[drop : drop + 1] if self.drips else answer)
+                time.sleep(0.01 if self.drips else 0)
 
     def _answer(self, command: list[bytes]) -> Optional[bytes]:
         name = command[0].upper()

@@ -13,6 +13,7 @@ from docpriority.testing import MemoryStore
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Celery warns where Python is newer
     from celery import Celery, signals
+    from celery.exceptions import SoftTimeLimitExceeded
     from kombu import Queue
 
     from docpriority.celery import PublishedTask, install
@@ -96,11 +97,51 @@ class Publishing(unittest.TestCase):
         app.send_task("celery.chord_unlock", kwargs={"customer": "acme"})
         for customer in (None, ""):
             work.delay(customer)
-        with self.assertLogs("docpriority", "ERROR") as logged:
-            for customer in (5, "x" * 513):
-                work.delay(customer)
-        self.assertIn("customer_of returns a str or None, not int: write str(customer.id)", logged.output[0])
-        self.assertEqual([(message.get("priority"), "docpriority" in message["headers"]) for message in messages], [(None, False)] * 5)
+        self.assertEqual([(message.get("priority"), "docpriority" in message["headers"]) for message in messages], [(None, False)] * 3)
+
+    def test_a_message_without_a_level_is_logged_once_a_task(self) -> None:
+        def untold() -> None: ...
+
+        for publish, settings, why in (
+            (lambda app, work: work.delay(None), {}, "customer_of names no customer"),
+            (lambda app, work: work.delay(5), {}, "customer_of returns a str or None, not int: write str(customer.id)"),
+            (lambda app, work: work.delay("x" * 513), {}, "a customer has 1 to 512 bytes, not 513"),
+            (lambda app, work: app.send_task("celery.map", kwargs={"task": work.s(), "it": ["acme", "other"]}), {}, "documents of 2 customers"),
+            (lambda app, work: app.task(untold, shared=False).delay(), {}, "the task has no argument 'customer'"),
+            (lambda app, work: app.send_task("elsewhere", ("acme",)), {}, "not registered in this process: pass 'customer' by its name"),
+            (lambda app, work: work.delay("acme"), {"task_protocol": 1}, "task_protocol 1"),
+        ):  # fmt: skip
+            app, work, messages = self.app(MemoryStore(), **settings)
+            with self.subTest(why), self.assertLogs("docpriority") as logged:
+                publish(app, work)
+                publish(app, work)
+            self.assertEqual((len(logged.output), [message.get("priority") for message in messages]), (1, [None, None]), logged.output)
+            self.assertIn(why, logged.output[0])
+
+    def test_whatever_is_published_has_a_level(self) -> None:
+        store = MemoryStore()
+        app, work, messages = self.app(store)
+
+        def default(document: str, customer: str = "default") -> None: ...
+
+        sends = type(app).send_task
+        app.send_task = lambda *args, **options: sends(app, *args, **options)  # as a tool for tracing may
+        work.delay("delay")
+        app.send_task("elsewhere", kwargs={"customer": "sent"})
+        app.task(default, shared=False).delay("document")
+        work.chunks([("chunks", "a"), ("chunks", "b"), ("chunks", "c")], 2).delay()
+        work.starmap([("starmap", "a")]).delay()
+        work.map(["map"]).delay()
+        customers = [message["headers"].get("docpriority") for message in messages]
+        self.assertEqual(customers, ["delay", "sent", "default", "chunks", "chunks", "starmap", "map"])
+        self.assertEqual([store.peek(customer).pending for customer in ("delay", "chunks")], [1, 2])
+
+    def test_a_time_limit_ends_the_task_that_publishes_and_the_document(self) -> None:
+        store = mock.create_autospec(docpriority.Store, instance=True, last=9)
+        store.submit.side_effect = SoftTimeLimitExceeded
+        _, work, messages = self.app(store)
+        self.assertRaises(SoftTimeLimitExceeded, work.delay, "acme")
+        self.assertEqual((messages, store.done.call_count), ([], 1))
 
     def test_a_copied_header_makes_no_document(self) -> None:
         store = MemoryStore()
@@ -167,5 +208,5 @@ class Publishing(unittest.TestCase):
         def run(customer: str, *documents: str) -> None: ...
 
         task = PublishedTask("work", "id", ("acme", "a", "b"), {"pages": 5}, {}, run)
-        self.assertEqual([task.argument(name) for name in ("customer", "pages", "other")], ["acme", 5, None])
-        self.assertIsNone(PublishedTask("work", "id", ("acme",), {}, {}).argument("customer"))
+        self.assertEqual([task.argument(name) for name in ("customer", "pages")], ["acme", 5])
+        self.assertRaises(LookupError, task.argument, "typo")

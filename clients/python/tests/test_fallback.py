@@ -1,10 +1,12 @@
 """Memory answers while Redis does not."""
 
+import asyncio
 import logging
 import os
 import signal
 import unittest
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from unittest import mock
@@ -30,14 +32,45 @@ class Fallbacks(StoreCase):
         probe.start()
         self.addCleanup(probe.stop)
 
-    def test_one_failure_is_answered_too(self) -> None:
+    def test_callers_who_give_up_have_redis_probed(self) -> None:
         proxy = self.proxy()
-        store = self.open(proxy.url, timeout=LONG, fallback=True)
-        store.next("acme")
-        proxy.fault = "cut"
+        store = self.open(proxy.url, timeout=SHORT, fallback=True)
+        self.assertFalse(store.next("acme").degraded)
+        proxy.hold()
+
+        def degraded() -> bool:
+            self.give_up(store, 0.05)
+            return bool(store.degraded)
+
+        eventually(degraded, bool)
         self.assertTrue(store.next("acme").degraded)
-        proxy.fault = ""
-        self.assertEqual((store.next("acme").count, store.degraded), (-2, False))
+        proxy.release()
+        eventually(lambda: store.next("acme").degraded, lambda degraded: not degraded)
+
+    def give_up(self, store: Any, seconds: float) -> None:
+        """Calls a store and waits for so long at most."""
+        if self.asynchronous:
+
+            async def call() -> None:
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(store.store.next("acme"), seconds)
+
+            return self.loop.run(call())
+
+        class Impatience(Exception):
+            pass
+
+        def ring(*_: Any) -> None:
+            raise Impatience
+
+        before = signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        with suppress(Impatience):
+            try:
+                store.next("acme")
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
     def test_errors_that_are_nobodys_fault_but_the_callers_stay(self) -> None:
         proxy, server = self.proxy(), self.redis()
@@ -54,13 +87,6 @@ class Fallbacks(StoreCase):
         store.next_n("acme", 3)
         self.assertRaises(NotCountedError, store.reset, "acme")
         self.assertEqual(store.next("acme").count, 0)
-
-    def test_without_a_fallback_an_outage_is_an_error(self) -> None:
-        for options in ({}, {"join": True, "fallback": False}):
-            given: dict[str, Any] = options
-            store = self.open("redis://127.0.0.1:1", timeout=0.05, **given)
-            self.assertRaises(NotCountedError, store.submit, "acme", "document")
-            self.assertFalse(store.degraded)
 
 
 class Breakers(unittest.TestCase):

@@ -17,13 +17,12 @@ import redis
 import redis.asyncio
 
 import docpriority
-from docpriority import Decision, Document, Ended, NotCountedError, Policy, _member
+from docpriority import Decision, Ended, NotCountedError, Policy, _member
 from docpriority._calls import Calls
 from docpriority._following import Follower
 from docpriority._report import Window, fitted
 
 from .support import HOST, LONG, PORT, StoreCase, eventually, needs_redis, prefix
-from .test_servers import RIGHTS
 
 logging.getLogger("docpriority").addHandler(logging.NullHandler())
 
@@ -89,74 +88,6 @@ class Fleets(StoreCase):
         self.assertEqual(store.next("other").level, 2)
         self.assertEqual(store.next_n("yet another", 22)[-1].level, 9)
 
-    def test_a_member_applies_overrides(self) -> None:
-        store, operator = self.joined()
-        operator.server.set(store.keys("acme").override, "=7")
-        self.assertEqual(store.next("acme").level, 7)
-        self.assertEqual(operator.reported(lambda report: report["overridden"])["by_count"], {"7": 1})
-
-    def test_a_report_says_why_the_newest_policies_are_not_followed(self) -> None:
-        store, operator = self.joined()
-        self.followed(operator, {"thresholds": [-1]})
-        changes: tuple[tuple[Callable[[], Any], dict[str, str]], ...] = (
-            (lambda: operator.apply({"turns": 16}), {"code": "invalid", "detail": "its queue has 9 levels, the policies 22"}),
-            (lambda: operator.server.delete(operator.key), {"code": "lost", "detail": "version 2 was known, none is there"}),
-            (lambda: operator.server.rpush(operator.key, "another type"), {"code": "corrupt"}),
-        )
-        for change, reason in changes:
-            change()
-            report = operator.reported(lambda report: report["following"].get("code") == reason["code"])
-            self.assertEqual(report["following"], {"version": 1, "own": False, **reason})
-            self.assertEqual([decision.level for decision in store.next_n(reason["code"], 3)], [1, 1, 2])
-        self.followed(operator, {"thresholds": [-2]})
-
-    def test_a_right_that_is_missing_is_reported(self) -> None:
-        own, server = prefix(), self.redis()
-        name = f"member-{self.asynchronous}"
-        # As docs/redis.md has the rights of a member, less those for the policies.
-        server.execute_command("ACL", "SETUSER", name, "reset", ">secret", *RIGHTS.split(), "~test-*:{fleet}:*", "+zremrangebyscore")
-        self.addCleanup(server.execute_command, "ACL", "DELUSER", name)
-        store = self.open(f"redis://{name}:secret@{HOST}:{PORT}", prefix=own, join=True, timeout=LONG)
-        with self.assertLogs("docpriority", "WARNING"):
-            store.next("acme")
-            operator = Operator(server, own)
-            report = operator.reported(lambda report: True)
-        self.assertEqual(report["following"], {"version": 0, "own": True, "code": "refused", "detail": "NOPERM"})
-        server.execute_command("ACL", "SETUSER", name, "~test-*:{control}:policies")
-        self.followed(operator, {"thresholds": [-1]})
-
-    def test_a_report_has_what_callers_got(self) -> None:
-        store, operator = self.joined(name="worker-4")
-        store.next_n("acme", 22)
-        store.submit_n(b"\xff", [Document(id, 1) for id in ("1", "2", "3")])
-        store.done(b"\xff", "1")
-        store.done(b"\xff", "nothing")
-        operator.server.set(store.keys("corrupt").count, "junk")
-        self.assertRaises(docpriority.CorruptError, store.next_n, "corrupt", 5)
-        self.assertRaises(ValueError, store.next, "")
-        report = operator.reported(lambda report: "invalid" in report["errors"])
-        waits = report.pop("waits")
-        self.assertEqual((waits, sum(waits["1"].values())), ({"1": report.pop("first_hour")}, 1))
-        for busy in report["busiest"]:
-            self.assertGreaterEqual(busy.pop("ago_ms"), 0)
-            busy["hour"] = busy["hour"].split(" ", 1)[1]
-        self.assertLessEqual(report.pop("window_ms"), report.pop("up_ms"))
-        for field in ("id", "host", "pid", "version"):
-            self.assertTrue(report.pop(field))
-        self.assertEqual(report, {
-            "format": 1, "name": "worker-4", "language": "python", "levels": 9, "overrides": True, "degraded": False,
-            "following": {"version": 0, "own": True}, "overridden": 0, "fallback": 0,
-            "by_count": {"1": 3, **{f"{n}": 2 for n in range(2, 8)}, "8": 6, "9": 1}, "by_load": {"1": 2, "2": 1},
-            "errors": {"corrupt": 5, "invalid": 1},
-            "busiest": [
-                {"customer": "acme", "documents": 22, "rule": "count", "level": 9, "count": -21, "hour": "22 9"},
-                {
-                    "customer_base64": "/w==", "documents": 3, "rule": "load", "level": 2, "load": report["busiest"][1]["load"], "pending": 3,
-                    "hour": "3 2",
-                },
-            ],
-        })
-
     def test_a_member_whose_latest_call_failed_is_degraded(self) -> None:
         proxy = self.proxy()
         store, operator = self.joined(url=proxy.url, timeout=1)
@@ -165,16 +96,6 @@ class Fleets(StoreCase):
             store.next("acme")
             proxy.fault = ""
             operator.reported(lambda report: report["degraded"] is bool(fault))
-
-    def test_a_call_for_no_document_is_no_documents_error(self) -> None:
-        store, operator = self.joined()
-        operator.server.set(store.keys("corrupt").count, "junk")
-        operator.server.set(store.keys("corrupt").pending, "junk")
-        self.assertRaises(docpriority.CorruptError, store.peek, "corrupt")
-        self.assertRaises(ValueError, store.peek, "")
-        self.assertRaises(ValueError, store.reset, "")
-        self.assertRaises(docpriority.CorruptError, store.submit, "corrupt", "a")
-        self.assertEqual(operator.reported(lambda report: report["errors"])["errors"], {"corrupt": 1})
 
     def test_other_policies_are_reported_at_once(self) -> None:
         with mock.patch.object(_member, "REPORT_SECONDS", 1000):
@@ -189,12 +110,6 @@ class Fleets(StoreCase):
         self.assertIsNone(operator.server.get(emptied))
         operator.server.delete(*operator.server.keys(f"{operator.own}:{{fleet}}:*"))
         operator.reported(lambda report: operator.server.get(emptied) is not None)
-
-    def test_close_removes_the_report(self) -> None:
-        store, operator = self.joined()
-        store.close()
-        self.assertEqual(operator.reports(), [])
-        self.assertRaises(NotCountedError, store.next, "acme")
 
 
 @needs_redis

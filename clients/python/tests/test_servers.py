@@ -78,7 +78,7 @@ class Clusters(StoreCase):
         return calls
 
     def test_a_slot_that_moves_loses_no_count_and_doubles_none(self) -> None:
-        store = self.cluster_store()
+        store = self.cluster_store(overrides=True)
         key = store.keys("acme").count
         slot = key_slot(key)
         source = self.client.get_node_from_key(key)
@@ -89,16 +89,23 @@ class Clusters(StoreCase):
         store.submit("acme", "document")
         at_target.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", own_id)
         at_source.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id)
-        counts.append(store.next("acme").count)  # while the source still has it
+        counts.append(store.next("acme").count)  # while the source still has it, and an override could be at the target
+        with redis.Redis(target.host, target.port, single_connection_client=True) as asking:
+            asking.execute_command("ASKING")
+            asking.set(store.keys("acme").override, "=7")
+        decisions = []
         for key in (store.keys("acme").count, store.keys("acme").pending):
+            decisions += [store.next("acme"), store.submit("acme", "another")]
             at_source.execute_command("MIGRATE", target.host, target.port, key, 0, 5000)
-            counts.append(store.next("acme").count)  # the source may answer ASK
-        self.assertEqual(store.submit("acme", "another").pending, 2)
+        decisions += [store.next("acme"), store.submit("acme", "another")]  # the source answers ASK
+        self.assertEqual([(decision.level, decision.rule_level) for decision in decisions], [(7, 1), (7, 1)] + [(7, 2), (7, 1)] * 2)
+        counts += [decision.count for decision in decisions[::2]]
         for client in (at_target, at_source):
             client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target_id)
         counts.append(store.next("acme").count)  # the source answers MOVED
         counts.append(store.next("acme").count)  # the store has learned where it is
         self.assertEqual(counts, [-n for n in range(len(counts))])
+        self.client.delete(store.keys("acme").override)
         store.reset("acme")
         at_source.close()
         at_target.close()

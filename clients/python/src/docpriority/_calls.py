@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 from numbers import Real
@@ -25,6 +26,8 @@ Item = TypeVar("Item")
 _MOST_COUNTED, _MOST_SUBMITTED, _MOST_DONE = 1_000_000, 100, 1000  # what the scripts take
 _LONGEST = timedelta.max // timedelta(milliseconds=1)
 _DAY = 86_400  # seconds
+_MILLISECOND = timedelta(milliseconds=1)
+_OVERRIDE = re.compile(rb"([<>]?=)([1-9]\d?\d?)(?![^ ])")
 
 
 class Lost(enum.Enum):
@@ -50,6 +53,16 @@ class Call(Generic[T]):
     answer: Callable[[Memory], list[int]] = lambda memory: []
     takes: tuple[type, ...] = (int,)  # the types of the items
     counts_for: bytes = b""  # the customer, if the call counts documents
+    override: Optional[Call[Optional[Bounds]]] = None  # which reads the override by itself
+    bounded: Callable[[list[int], Bounds], list[int]] = lambda reply, bounds: reply  # a reply without the override, with it
+
+    def alone(self, bounds: Optional[Bounds]) -> Call[T]:
+        """Returns the call with the customer's own key alone, for which the override was read before."""
+
+        def read(reply: list[Any], degraded: bool) -> T:
+            return self.read(self.bounded(reply, bounds) if bounds else reply, degraded)
+
+        return replace(self, keys=self.keys[:1], read=read, override=None)
 
     def by_memory(self, memory: Memory) -> T:
         return self.read(self.answer(memory), memory.degraded)
@@ -99,16 +112,20 @@ class Calls:
                 Decision(bounds.level(level) if bounds else level, level, count, reset_in, degraded=degraded) for level, count in zip(levels, counts)
             ])  # fmt: skip
 
+        def bounded(reply: list[int], bounds: Bounds) -> list[int]:
+            left = reply[2] if len(reply) > 2 else policy.reset_interval // _MILLISECOND
+            return [bounds.level(reply[0]), reply[1], left, reply[0], bounds.earliest, bounds.latest, -1]
+
         return Call(
             operation, self.script("next", policy), [keys.count, *self._override(keys)], [b"%d" % n] if n > 1 else (), Lost.MUST_NOT_BE_REPEATED, 2, read, n,
-            lambda memory: memory.next(name, policy, n), counts_for=name,
+            lambda memory: memory.next(name, policy, n), counts_for=name, override=self._override_alone(keys), bounded=bounded,
         )  # fmt: skip
 
     def submit_n(self, customer: Name, documents: Iterable[Union[Document, Name]], operation: str = "submit_n") -> Call[list[Decision]]:
         name, keys = bytes_of("customer", customer), self.keys(customer)
         listed = [item if isinstance(item, Document) else Document(item) for item in _listed(documents, _MOST_SUBMITTED)]
         ids = [bytes_of("document", document.id) for document in listed]
-        costs = [_checked_cost(document.cost) for document in listed]
+        costs = [checked_cost(document.cost) for document in listed]
         relative = [self._costs.relative(cost) for cost in costs]
         policy = self.policies.policy_of(customer)
 
@@ -121,7 +138,8 @@ class Calls:
         return Call(
             operation, self.script("submit", policy), [keys.pending, *self._override(keys)],
             [part for id, cost in zip(ids, relative) for part in (id, b"%d" % cost)], Lost.MAY_BE_REPEATED, 4 * len(ids), read, len(ids),
-            lambda memory: memory.submit(name, policy, ids, relative), counts_for=name,
+            lambda memory: memory.submit(name, policy, ids, relative), counts_for=name, override=self._override_alone(keys),
+            bounded=lambda reply, bounds: [item if i % 4 else bounds.level(item) for i, item in enumerate(reply)],
         )  # fmt: skip
 
     def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta, operation: str = "done_n") -> Call[list[Ended]]:
@@ -163,6 +181,25 @@ class Calls:
     def _override(self, keys: Keys) -> list[bytes]:
         return [keys.override] if self.reads_overrides else []
 
+    def _override_alone(self, keys: Keys) -> Optional[Call[Optional[Bounds]]]:
+        if not self.reads_overrides:
+            return None
+
+        def read(reply: list[Any], degraded: bool) -> Optional[Bounds]:
+            override = _OVERRIDE.match(reply[1] if len(reply) > 1 else b"")
+            if override is None:
+                return None
+            level = min(int(override[2]), self.own_policies.last)
+            return Bounds(1 if override[1] == b"<=" else level, self.own_policies.last if override[1] == b">=" else level)
+
+        # follow.lua returns any string.
+        return Call("override", plain_script("follow"), [keys.override], [b""], Lost.CHANGES_NOTHING, 1, read, takes=(int, bytes))
+
+    def probe(self, key: bytes) -> Call[State]:
+        """Returns a call about the customer of a key, which changes nothing."""
+        tagged = key.rpartition(b":")[0]
+        return Call("probe", self.script("peek", Policy()), [tagged + b":count", tagged + b":pending"], (), Lost.CHANGES_NOTHING, 17, _state)
+
     def _decided(self, rule: str, customer: bytes, decisions: list[Decision]) -> list[Decision]:
         if self.window is not None:
             self.window.decided(rule, customer, decisions)
@@ -178,7 +215,7 @@ def _listed(documents: Iterable[Item], most: int) -> list[Item]:
     return listed
 
 
-def _checked_cost(cost: float) -> float:
+def checked_cost(cost: float) -> float:
     if isinstance(cost, bool) or not isinstance(cost, Real):
         raise TypeError(f"a cost is 0 (unknown) or a positive finite number, not {type(cost).__name__}")
     if not 0 <= cost <= sys.float_info.max:

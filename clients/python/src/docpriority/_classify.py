@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from redis.exceptions import ReadOnlyError, ResponseError
+from redis.exceptions import ResponseError
 
 from ._calls import Call, Lost
 from ._errors import CorruptError, NotCountedError, OutcomeUnknownError, PriorityError
@@ -17,6 +17,7 @@ class Failure:
 
     text: str
     cause: Optional[BaseException] = None
+    was_idle: bool = False  # the connection had waited for this try, and is closed now
 
 
 class Refused(Failure):
@@ -32,22 +33,20 @@ class Unanswered(Failure):
 
 
 _CORRUPT = {"CORRUPTCOUNT ": b"}:count", "CORRUPTPENDING ": b"}:pending"}
-# Nothing was changed; a retry may soon work, or never will. redis-py strips "ERR ".
-_FOR_A_MOMENT = ("NOSCRIPT ", "LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ", "max number of clients reached")
+# Nothing was changed; a retry may soon work, or never will.
+_FOR_A_MOMENT = ("NOSCRIPT ", "LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ", "ERR max number of clients reached")
 _FOR_GOOD = (
     "MOVED ", "ASK ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ", "CROSSSLOT ",
-    "unknown command", "the number of documents", "the cost",
+    "ERR unknown command", "ERR the number of documents", "ERR the cost",
 )
 # Redis before 7.0 puts other words before a refusal within a script.
 _FOR_A_MOMENT_WITHIN = ("-READONLY ", "READONLY You can't write")
 _FOR_GOOD_WITHIN = ("-OOM ", "OOM command not allowed", "-MISCONF ", "-NOREPLICAS ")
+# A new connection may find another server, or be let in.
+_ELSEWHERE = ("LOADING ", "MASTERDOWN ", "NOAUTH ", "ERR max number of clients reached")
 
-# The classes to which redis-py maps an error's code, which it then strips.
-_CODES = {
-    "NoScriptError": "NOSCRIPT", "BusyLoadingError": "LOADING", "ReadOnlyError": "READONLY", "NoPermissionError": "NOPERM",
-    "AuthenticationError": "NOAUTH", "OutOfMemoryError": "OOM", "ClusterDownError": "CLUSTERDOWN", "TryAgainError": "TRYAGAIN",
-    "MasterDownError": "MASTERDOWN", "ClusterCrossSlotError": "CROSSSLOT", "MovedError": "MOVED", "AskError": "ASK",
-}  # fmt: skip
+# The codes that redis-py strips from an error when it connects, by the error's class.
+_CODES = {"BusyLoadingError": "LOADING", "NoPermissionError": "NOPERM", "AuthenticationError": "NOAUTH"}
 
 
 def code_of(error: Optional[BaseException]) -> str:
@@ -59,14 +58,11 @@ def code_of(error: Optional[BaseException]) -> str:
     return word if word.isupper() else "ERR"
 
 
-def failure_of(error: Exception) -> Failure:
-    """Returns the meaning of an exception that redis-py raised after the command was sent."""
-    if isinstance(error.__context__, ReadOnlyError):  # a connection through a Sentinel words it differently
-        error = error.__context__
-    text, stripped = str(error), _CODES.get(type(error).__name__)
-    if code_of(error) or text == "max number of clients reached":
-        return Refused(f"{stripped} {text}" if stripped else text, error)
-    return Unanswered(f"no answer came: {text}", error)
+def is_usable(outcome: Any) -> bool:
+    """Reports whether a connection is usable after a try: it owes no reply, and a new one could not do better."""
+    if not isinstance(outcome, Failure):
+        return True
+    return isinstance(outcome, Refused) and not outcome.text.startswith(_ELSEWHERE) and "READONLY " not in outcome.text
 
 
 def meaning_of(failure: Failure, lost: Lost) -> tuple[type[PriorityError], bool]:

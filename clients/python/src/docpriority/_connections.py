@@ -1,19 +1,15 @@
-"""Pools of redis-py, made from the caller's client, and the two ways to send a try on them.
+"""Connections that redis-py makes by the settings of the caller's client: its addresses, TLS, logins and Sentinels.
 
-A store has separate pools, so that it neither changes the caller's client nor depends on its settings: they send
-nothing twice, wait no longer than the store's timeout, and decode nothing. Addresses, TLS, logins and Sentinels are
-the client's.
+A store uses them by itself, so that it neither changes the client nor depends on its settings: nothing is sent twice,
+no call waits longer than the store's timeout for a reply that comes drop by drop, and a pool stays whole if the
+handler of a signal raises an exception in the middle of a call. How long connecting may take is the client's.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import redis
 import redis.asyncio
@@ -26,14 +22,12 @@ import redis.sentinel
 from redis.asyncio.client import Pipeline as AsyncPipeline
 from redis.backoff import NoBackoff
 from redis.client import Pipeline
-from redis.exceptions import RedisError, ResponseError
 
-from ._classify import Failure, Refused, Unanswered, Unsent, failure_of
-from ._course import Address, Nodes, Steps, Try
-
-T = TypeVar("T")
+from ._classify import Unsent
+from ._course import Address, Nodes
 
 _MOST_CONNECTIONS = 50  # to one server, unless the client's own pool has fewer
+_CONNECTING_SECONDS = 5.0  # for each step of connecting, unless the client has a timeout
 
 # Settings that repeat or delay commands, read or decode differently, or belong to the original pool.
 _DROPPED = (
@@ -41,16 +35,9 @@ _DROPPED = (
     "cache", "cache_config", "connection_pool",
 )  # fmt: skip
 
-_IS_OLD = redis.VERSION < (5, 3)
-_COMMAND = ("EVALSHA",) if _IS_OLD else ()  # old versions of get_connection require it, and new ones warn about it
 
-# What redis-py raises; all but the first two if the connection or its event loop is closed meanwhile. Other
-# exceptions, such as a time limit raised in a signal handler, are not caught.
-_ERRORS = (RedisError, OSError, AttributeError, ValueError, RuntimeError)
-
-
-class _Pools:
-    """Makes the pools of one store."""
+class Connections:
+    """Makes the connections of one store."""
 
     def __init__(self, client: Any, timeout: float, package: Any) -> None:
         self._client = client  # a Sentinel's pool lives as long as its client
@@ -67,6 +54,7 @@ class _Pools:
             self._of_cluster(client)
         else:
             raise TypeError(f"a store takes a Redis or RedisCluster of {package.__name__}, not {type(client).__module__}.{type(client).__qualname__}")
+        self.most = min(_MOST_CONNECTIONS, getattr(self._template, "max_connections", _MOST_CONNECTIONS))
 
     def _of_cluster(self, client: Any) -> None:
         nodes = [*client.nodes_manager.startup_nodes.values(), *client.get_nodes()]
@@ -95,15 +83,15 @@ class _Pools:
     def _adapted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         adapted = {name: value for name, value in settings.items() if name not in _DROPPED and "maint" not in name and not name.startswith("orig_")}
         retry = redis.asyncio.retry.Retry if self._package is redis.asyncio else redis.retry.Retry
-        adapted.update(retry=retry(NoBackoff(), 0), socket_timeout=self.timeout)
+        adapted.update(retry=retry(NoBackoff(), 0), socket_timeout=adapted.get("socket_timeout") or _CONNECTING_SECONDS)
         if "path" not in adapted:  # a Unix socket has no such setting in redis-py 4
-            adapted["socket_connect_timeout"] = self.timeout
-        if redis.VERSION >= (5,):  # with RESP 3, redis-py 8 does not check whether a connection was closed
+            adapted["socket_connect_timeout"] = adapted.get("socket_connect_timeout") or adapted["socket_timeout"]
+        if redis.VERSION >= (5,):
             adapted["protocol"] = 2
         return adapted
 
-    def pool(self, address: Address) -> Any:
-        """Returns a new pool of connections to an address."""
+    def factory(self, address: Address) -> Any:
+        """Returns a pool of redis-py, which only makes connections to an address."""
         template, settings = self._template, self._settings
         if isinstance(template, self._package.sentinel.SentinelConnectionPool):
             return type(template)(
@@ -112,134 +100,18 @@ class _Pools:
             )  # fmt: skip
         if address is not None:
             settings = {**settings, "host": address[0], "port": address[1]}
-        most = min(_MOST_CONNECTIONS, getattr(template, "max_connections", _MOST_CONNECTIONS))
-        return self._package.BlockingConnectionPool(most, self.timeout, connection_class=self._connection_class, **settings)
+        return self._package.ConnectionPool(connection_class=self._connection_class, **settings)
 
 
-def _unsent(error: BaseException) -> Unsent:
+def unsent(error: BaseException) -> Unsent:
     """Says why there is no connection. For asyncio's errors, redis-py 4 gives only a number."""
     cause, text = error.__cause__ or error.__context__, str(error)
     why = os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno and cause.errno > 0 else ""
     return Unsent(text if why in text else f"{text} {why}", error)
 
 
-def _is_usable(step: Try, failure: Failure) -> bool:
-    """Reports whether a connection is usable after an error: it owes no reply, and a new one could not do better by
-    finding another server or by being let in."""
-    return len(step.commands) == 1 and isinstance(failure, Refused) and isinstance(failure.cause, ResponseError) and "READONLY " not in failure.text
-
-
-class Threads(_Pools):
-    """Makes calls, each in the thread of its caller."""
-
-    def __init__(self, client: Any, timeout: float) -> None:
-        super().__init__(client, timeout, redis)
-        self._by_address: dict[Address, Any] = {}
-
-    def run(self, steps: Steps[T]) -> T:
-        try:
-            step = next(steps)
-            while True:
-                time.sleep(step.pause)
-                step = steps.send(self._try(step))
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-    def _try(self, step: Try) -> Any:
-        pool = self._by_address.get(step.address) or self._by_address.setdefault(step.address, self.pool(step.address))
-        try:
-            connection = pool.get_connection(*_COMMAND)
-        except _ERRORS as error:
-            return _unsent(error)
-        usable = False  # it may owe an answer, which must not be the next caller's
-        try:
-            if time.monotonic() >= step.deadline:
-                usable = True  # nothing was sent on it
-                return Unsent("no connection in time")
-            try:
-                for command in step.commands:
-                    connection.send_command(*command)
-            except redis.ConnectionError as error:  # so a part of the commands was not sent
-                return _unsent(error)
-            for _ in step.commands:
-                # The socket's timeout begins anew with each byte.
-                if not connection.can_read(timeout=max(step.deadline - time.monotonic(), 0.001)):
-                    return Unanswered("no answer came in time")
-                reply = connection.read_response()
-            usable = True
-            return reply
-        except _ERRORS as error:
-            failure = failure_of(error)
-            usable = _is_usable(step, failure)
-            return failure
-        finally:
-            if not usable:
-                with suppress(*_ERRORS):  # close may disconnect it meanwhile
-                    connection.disconnect()
-            pool.release(connection)
-
-    def close(self) -> None:
-        for pool in list(self._by_address.values()):
-            with suppress(*_ERRORS):  # a call in progress may disconnect it too
-                pool.disconnect()
-
-
-class Tasks(_Pools):
-    """Makes calls, each in the task that makes it. Connections belong to one event loop."""
-
-    def __init__(self, client: Any, timeout: float) -> None:
-        super().__init__(client, timeout, redis.asyncio)
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Any]] = WeakKeyDictionary()
-
-    async def run(self, steps: Steps[T]) -> T:
-        try:
-            step = next(steps)
-            while True:
-                if step.pause:
-                    await asyncio.sleep(step.pause)
-                step = steps.send(await self._try(step))
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-    async def _try(self, step: Try) -> Any:
-        sent: list[bool] = []
-        try:
-            return await asyncio.wait_for(self._exchange(step, sent), step.deadline - time.monotonic())
-        except asyncio.TimeoutError as error:
-            return Unanswered("no answer came in time", error) if sent else Unsent("no connection in time", error)
-
-    async def _exchange(self, step: Try, sent: list[bool]) -> Any:
-        pools = self._by_loop.setdefault(asyncio.get_running_loop(), {})
-        if step.address not in pools:
-            pools[step.address] = self.pool(step.address)
-        pool = pools[step.address]
-        try:
-            connection = await pool.get_connection(*_COMMAND)
-        except _ERRORS as error:
-            return _unsent(error)
-        usable = False  # it may owe an answer, which must not be the next caller's
-        try:
-            sent.append(True)  # a stream does not say how much was sent
-            for command in step.commands:
-                await connection.send_command(*command)
-            for _ in step.commands:
-                reply = await connection.read_response()
-            usable = True
-            return reply
-        except _ERRORS as error:
-            failure = failure_of(error)
-            usable = _is_usable(step, failure)
-            return failure
-        finally:
-            try:
-                if not usable:  # also if the call was cancelled
-                    with suppress(Exception):
-                        await connection.disconnect()
-            finally:  # its place becomes free even if the call is cancelled only now
-                await pool.release(connection)
-
-    async def close(self) -> None:
-        for pool in self._by_loop.pop(asyncio.get_running_loop(), {}).values():
-            await pool.disconnect()
+def waited_in_vain(factory: Any) -> Unsent:
+    """Says that there was no connection in time, and to where."""
+    settings = factory.connection_kwargs
+    where = settings.get("path") or getattr(factory, "service_name", None) or f"{settings.get('host', 'localhost')}:{settings.get('port', 6379)}"
+    return Unsent(f"no connection to {where} in time")

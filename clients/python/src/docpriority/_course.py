@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from typing import Any, Callable, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from redis.crc import key_slot
 
-from ._calls import Call, Lost
-from ._classify import Failure, Refused, Unanswered, error_of, meaning_of
+from ._calls import Call
+from ._classify import Failure, Refused, Unanswered, Unsent, error_of, meaning_of
 from ._errors import NotCountedError, OutcomeUnknownError
+from ._protocol import Commands
+from ._scripts import Script
 
 T = TypeVar("T")
 
@@ -21,9 +23,9 @@ Address = Optional[Tuple[str, int]]
 
 
 class Try(NamedTuple):
-    """Commands to send to a server, on one connection; the reply to the final one is the result."""
+    """Commands to send to a server, on one connection; the reply to the final one is the result. None: only a pause."""
 
-    commands: Sequence[Sequence[Union[str, bytes]]]
+    commands: Commands
     address: Address
     pause: float  # seconds to wait before
     deadline: float
@@ -36,6 +38,7 @@ Steps = Generator[Try, Any, T]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.004, 0.064
 _SHARE_OF_A_TRY = 0.1  # of the timeout that must be left for a further try
 _MOST_AT_ONCE = 4  # tries after a redirect, or after a script was loaded
+_MOST_SCRIPTS = 10_000  # remembered as loaded
 
 _REDIRECT = re.compile(r"(MOVED|ASK) \d+ (.*):(\d+)")
 
@@ -52,6 +55,8 @@ class Nodes:
         self._addresses = dict.fromkeys(addresses)
         self._learned: dict[int, Address] = {}
         self._failing: dict[Address, None] = {}
+        # Which servers have which scripts: 0 if they do, else until when a call that loads it may take.
+        self.scripts: dict[tuple[Address, str], float] = {}
 
     def address_of(self, key: bytes) -> Address:
         if self._hint is None:
@@ -76,6 +81,11 @@ class Nodes:
             self._failing.pop(address, None)
             self._learned[key_slot(key)] = address
 
+    def forget(self, script: Script, address: Address) -> None:
+        """The server does not have a script."""
+        if self.scripts.get((address, script.sha1)) == 0:
+            del self.scripts[address, script.sha1]
+
     def failed(self, address: Address) -> None:
         if address is not None:
             self._failing[address] = None
@@ -84,41 +94,50 @@ class Nodes:
 def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
     """Makes a call. It retries only what certainly was not run, or may be run twice.
 
-    A redirect is followed and a script is loaded at once, a few times in a row. Any other retry comes after a pause, if
-    enough of the timeout is left. After a reply was lost the outcome stays unknown, whatever later tries are told.
+    A redirect is followed and a script is loaded at once, a few times in a row, and a connection that was closed while
+    it was idle is replaced at once, as often as there are such. Any other retry comes after a pause, if enough of the
+    timeout is left. After a reply was lost the outcome stays unknown, whatever later tries are told.
     """
     key, script = call.keys[0], call.script
-    command: Sequence[Union[str, bytes]] = ("EVALSHA", script.sha1, str(len(call.keys)), *call.keys, *call.arguments)
     deadline, address, asking = time.monotonic() + timeout, nodes.address_of(key), False
-    tries, at_once = 0, 0
-    pause, may_have_run, before = 0.0, False, ""
+    tries, at_once, unknown = 0, 0, False
+    may_have_run, before = False, ""
     while True:
-        outcome = yield Try([("ASKING",), command] if asking else [command], address, pause, deadline)
+        outcome = yield from _loaded(script, nodes, address, deadline)
+        if not isinstance(outcome, Unsent):
+            # Where SCRIPT is not to be had, the text goes along. By EVAL alone, Redis 7.4 and later would forget it again.
+            command: list[Union[str, bytes]] = ["EVAL", script.text] if unknown and isinstance(outcome, Failure) else ["EVALSHA", script.sha1]
+            command += [str(len(call.keys)), *call.keys, *call.arguments]
+            outcome = yield Try([("ASKING",), command] if asking else [command], address, 0, deadline)
         if isinstance(outcome, list) and len(outcome) >= call.least and all(type(item) in call.takes for item in outcome):
             if not asking:
                 nodes.answered(key, address)
             return call.read(outcome, False)
-        pause, lost = 0.0, call.lost
-        if isinstance(outcome, Refused) and outcome.text.startswith("NOSCRIPT ") and at_once < _MOST_AT_ONCE:
-            # By EVAL, Redis 7.4 and later would forget it again.
-            loaded = yield Try([("SCRIPT", "LOAD", script.text)], address, 0, deadline)
-            if isinstance(loaded, Failure):  # SCRIPT is not to be had here
-                command = ("EVAL", script.text, *command[2:])
-            at_once += 1
-            continue
         failure = outcome if isinstance(outcome, Failure) else Unanswered("unexpected reply")
-        kind, again = meaning_of(failure, lost)
-        redirected = nodes.redirected(failure.text, address) if isinstance(failure, Refused) else None
-        if redirected is not None:
-            kind, again = NotCountedError, True
-            if at_once < _MOST_AT_ONCE:
-                at_once += 1
-                address, asking = redirected, failure.text.startswith("ASK ")
+        kind, again = meaning_of(failure, call.lost)
+        may_have_run = may_have_run or kind is OutcomeUnknownError
+        if isinstance(failure, Refused):
+            if failure.text.startswith("NOSCRIPT ") and at_once < _MOST_AT_ONCE:
+                at_once, unknown = at_once + 1, True
+                nodes.forget(script, address)
                 continue
+            redirected = nodes.redirected(failure.text, address)
+            if redirected is not None:
+                kind, again = NotCountedError, True
+                if at_once < _MOST_AT_ONCE:
+                    at_once += 1
+                    address, asking = redirected, failure.text.startswith("ASK ")
+                    continue
+            if failure.text.startswith("TRYAGAIN ") and call.override is not None and not may_have_run:
+                # While its slot moves, Redis takes the keys one by one.
+                call = call.alone((yield from course(call.override, nodes, deadline - time.monotonic())))
+                continue
+        if again and failure.was_idle and time.monotonic() < deadline:
+            before = failure.text
+            continue
         if again or isinstance(failure, Unanswered):
             nodes.failed(address)
             address, asking = nodes.address_of(key), False
-        may_have_run = may_have_run or kind is OutcomeUnknownError
         pause = min(_FIRST_PAUSE * 2 ** min(tries, 10), _LONGEST_PAUSE) * random.uniform(0.5, 1)
         if not again or time.monotonic() + pause >= deadline - timeout * _SHARE_OF_A_TRY:
             why = f"{failure.text}; before that: {before}" if before not in ("", failure.text) else failure.text
@@ -126,3 +145,25 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
                 kind = OutcomeUnknownError
             raise error_of(call, kind, why) from failure.cause
         tries, at_once, before = tries + 1, 0, failure.text
+        yield Try((), address, pause, deadline)
+
+
+def _loaded(script: Script, nodes: Nodes, address: Address, deadline: float) -> Steps[Any]:
+    """Loads a script that a server may not have, once: other calls wait meanwhile. Returns the failure, if any."""
+    place, scripts = (address, script.sha1), nodes.scripts
+    while time.monotonic() < min(scripts.get(place, 0), deadline):
+        yield Try((), address, _FIRST_PAUSE, deadline)
+    if scripts.get(place) == 0:
+        return None
+    if len(scripts) >= _MOST_SCRIPTS:
+        scripts.clear()
+    scripts[place] = deadline
+    outcome: Any = None
+    try:
+        outcome = yield Try([("SCRIPT", "LOAD", script.text)], address, 0, deadline)
+    finally:
+        scripts.pop(place, None)
+        # A server that refuses it, or hangs up, will again.
+        if isinstance(outcome, (bytes, Refused)) or isinstance(outcome, Unanswered) and time.monotonic() < deadline:
+            scripts[place] = 0
+    return outcome

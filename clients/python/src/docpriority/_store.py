@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
+import asyncio
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Callable, Optional, TypeVar, Union
 
@@ -14,10 +17,11 @@ import redis.cluster
 
 from ._base import Base
 from ._calls import Call
-from ._connections import Tasks, Threads
 from ._decision import Decision, Ended, State
 from ._keys import Document, Name
 from ._member import MemberTask, MemberThread
+from ._tasks import Tasks
+from ._threads import Threads
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="Store")
@@ -32,14 +36,13 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
 
     ``client`` is a ``redis.Redis`` or a ``redis.cluster.RedisCluster``, and is left unchanged. The store takes its
     addresses and connection settings, and opens separate connections, at most 50 to each server, which ``close`` ends.
-    So the client's retries and timeouts do not matter. The constructor sends nothing.
+    So the client's retries do not matter. The constructor sends nothing.
 
     prefix
         Begins every key. Not empty, and no braces.
     timeout
-        How long a call waits for Redis, retries included: a ``timedelta``, at most a day, or a number of seconds, at
-        most 60. It bounds waiting for a free connection, connecting, and waiting for the reply. A call that must
-        connect first may take longer, by the time for name look-up and the replies to the login.
+        How long a call takes at most, retries included: a ``timedelta``, at most a day, or a number of seconds, at most
+        60. Connecting may take longer, in the background, as long as the client's own timeouts say.
     policy
         The numbers of both rules, for every customer without a tier.
     tiers, tier_of
@@ -147,6 +150,10 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
     def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
         if self._member is not None:
             self._member.begin()
+        probe = self._probe()
+        if probe is not None:
+            with suppress(RuntimeError):  # there are too many threads, or the program is ending
+                _thread.start_new_thread(self._threads.run, (probe,))
         return self._threads.run(self._steps(make, documents))
 
 
@@ -212,4 +219,7 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
     async def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
         if self._member is not None and not self._closed:
             self._member.begin()
+        probe = self._probe()
+        if probe is not None:
+            self._probing_task = asyncio.ensure_future(self._tasks.run(probe))  # else it could be garbage-collected
         return await self._tasks.run(self._steps(make, documents))

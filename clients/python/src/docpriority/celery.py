@@ -16,7 +16,7 @@ the customer in its headers.
   tasks that ``apply`` or ``task_always_eager`` runs at once, as they wait in no queue.
 
 Nothing here makes publishing or a task fail: errors of the store or ``customer_of`` are logged. If the store cannot
-decide, the level is 1.
+decide, the level is 1. Only Celery's soft time limit passes through.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,11 +31,14 @@ from datetime import timedelta
 from typing import Any, Callable, Optional
 from weakref import WeakValueDictionary
 
-from celery import signals, states
-from celery.exceptions import Reject
+from celery import Celery, signals, states
+from celery.exceptions import Reject, SoftTimeLimitExceeded
 from celery.local import Proxy
+from celery.utils.imports import instantiate
 
+from ._calls import checked_cost
 from ._errors import PriorityError
+from ._keys import bytes_of
 from ._queues import celery_priority, rabbitmq_priority, rabbitmq_quorum_priority
 from ._store import AsyncStore, Store
 
@@ -44,6 +46,7 @@ __all__ = ["PublishedTask", "install"]
 
 _HEADER = "docpriority"  # of a message, with its customer
 _DEFAULT_STEPS = (0, 3, 6, 9)  # Celery's
+_MAPS = ("celery.map", "celery.starmap")  # the messages of map, starmap and chunks
 
 _log = logging.getLogger("docpriority")
 
@@ -61,12 +64,17 @@ class PublishedTask:
     _run: Optional[Callable[..., Any]] = field(default=None, repr=False)
 
     def argument(self, name: str) -> Any:
-        """Returns an argument of the task by its name, or None if there is no such argument. A positional argument is
-        found only if the task is registered in this process."""
+        """Returns an argument of the task by its name, or its default. Raises ``LookupError`` if there is none. An
+        argument that was not passed by its name is found only if the task is registered in this process."""
         if name in self.kwargs:
             return self.kwargs[name]
-        parameters = inspect.signature(self._run).parameters if self._run is not None else ()
-        return dict(zip(parameters, self.args)).get(name)
+        if self._run is None:
+            raise LookupError(f"the task is not registered in this process: pass {name!r} by its name")
+        bound = inspect.signature(self._run).bind_partial(*self.args)
+        bound.apply_defaults()
+        if name not in bound.arguments:
+            raise LookupError(f"the task has no argument {name!r}")
+        return bound.arguments[name]
 
 
 def install(
@@ -81,7 +89,8 @@ def install(
 
     customer_of
         Names the customer whose document a task is: a ``str``. None, or an empty name, means
-        that it is no document: the message is published unchanged.
+        that it is no document: the message is published unchanged, and the first of each task
+        is logged.
     cost_of
         Returns how much work a task is, as in ``Store.submit``: a number; 0 or None if
         unknown.
@@ -100,12 +109,14 @@ def install(
     app._docpriority = _Integration(app, store, customer_of, cost_of)
 
 
-class _Publishing:
-    """One call of ``send_task``."""
-
-    customer: Optional[str] = None  # None until it has submitted
-    document = ""
-    published = False
+def _amqp_of(app: Any) -> Any:
+    """Makes an app's AMQP, by which Celery publishes whatever it publishes. A function of this module, because an app
+    may be pickled; a copy has no levels."""
+    integration = getattr(app, "_docpriority", None)
+    amqp = instantiate(Celery.amqp_cls if integration is None else integration.amqp_cls, app=app)
+    if integration is not None:
+        amqp.send_task_message = integration.publish
+    return amqp
 
 
 class _Integration:
@@ -114,19 +125,17 @@ class _Integration:
         self._store = store
         self._customer_of = customer_of
         self._cost_of = cost_of
-        self._local = threading.local()  # the call of send_task in progress
         self._begun: dict[str, float] = {}  # tasks that this process is working on
         self._republished: set[str] = set()  # those of them that will come again
         # Tasks of this worker's main process, which learns when a pool process was lost with its task.
         self._received: WeakValueDictionary[str, Any] = WeakValueDictionary()
         self._warned: set[str] = set()
 
-        # No signal reports that publishing failed, or which app publishes; send_task does.
-        self._send = app.send_task
-        app.send_task = self._send_task
+        # Not by signals: Celery swallows what their receivers raise, also a time limit.
+        self.amqp_cls, app.amqp_cls = app.amqp_cls, _amqp_of
+        if "amqp" in vars(app):
+            app.amqp.send_task_message = self.publish
         for signal, receiver in (
-            (signals.before_task_publish, self._before_publish),
-            (signals.after_task_publish, self._after_publish),
             (signals.task_received, self._on_received),
             (signals.task_prerun, self._on_prerun),
             (signals.task_postrun, self._on_postrun),
@@ -141,70 +150,79 @@ class _Integration:
 
     # Where tasks are published.
 
-    def _send_task(self, name: str, *args: Any, **options: Any) -> Any:
-        outer = getattr(self._local, "publishing", None)
-        publishing = self._local.publishing = _Publishing()
-        try:
-            return self._send(name, *args, **options)
-        except BaseException:
-            if publishing.customer is not None and not publishing.published:
-                self._done(publishing.customer, publishing.document)
-            raise
-        finally:
-            self._local.publishing = outer
+    @functools.cached_property
+    def _send(self) -> Any:
+        """Celery's own way to send a message, made only now because it reads the app's settings."""
+        return self._app.amqp._create_task_sender()
 
-    def _before_publish(
-        self, sender: str, body: Any, headers: dict[str, Any], properties: dict[str, Any], declare: Any = None, routing_key: Any = None, **_: Any
-    ) -> None:
-        publishing = getattr(self._local, "publishing", None)
-        if publishing is None or "id" not in headers:  # another app publishes, or by task_protocol 1
-            return
+    def publish(self, producer: Any, name: str, message: Any, **options: Any) -> Any:
+        """Sends the message of a task, with its customer and its priority."""
+        headers = options["headers"] = dict(options.get("headers") or {})
         headers.pop(_HEADER, None)  # the caller may have copied another task's headers
-        request = self._request(headers["id"])
+        task_id = message.headers.get("id")
+        request = self._request(task_id) if task_id else None
         if request is not None:  # the task republishes itself
             if request.get(_HEADER) is not None:
                 headers[_HEADER] = request.get(_HEADER)
-                if properties.get("priority") is None:
-                    properties["priority"] = (request.delivery_info or {}).get("priority")
-            return
-        if sender.startswith("celery."):
-            return
-
-        task = self._app.tasks.get(sender)
-        args, kwargs = body[:2]
-        published = PublishedTask(sender, headers["id"], args, kwargs, headers, getattr(task, "run", None))
+                if options.get("priority") is None:
+                    options["priority"] = (request.delivery_info or {}).get("priority")
+            sent = self._send(producer, name, message, **options)
+            self._republished.add(task_id)
+            return sent
+        customer = ""
         try:
-            customer = self._customer_of(published)
-            if not customer:
-                return
-            if not isinstance(customer, str):  # a header cannot carry bytes
-                raise TypeError(f"customer_of returns a str or None, not {type(customer).__name__}: write str(customer.id)")
-            level = self._submit(customer, published)
-        except Exception as error:  # else only Celery's logger would report it
-            _log.exception("docpriority: the task %s[%s] has no level: %s", sender, published.id, error)
-            return
-        headers[_HEADER] = publishing.customer = customer
-        publishing.document = published.id
-        if properties.get("priority") in (None, getattr(task, "priority", None)):
-            priority = self._priority(level, declare, routing_key)
-            if priority is not None:
-                properties["priority"] = priority
+            customer, cost = self._customer_and_cost(name, message, headers)
+            if customer:
+                level = self._submit(customer, name, task_id, cost)
+                headers[_HEADER] = customer
+                if options.get("priority") in (None, getattr(self._app.tasks.get(name), "priority", None)):
+                    options["priority"] = self._priority(level, options)
+            return self._send(producer, name, message, **options)
+        except BaseException:  # also a time limit
+            if customer:
+                self._done(customer, task_id)
+            raise
 
-    def _submit(self, customer: str, task: PublishedTask) -> int:
-        cost = self._cost_of(task) or 0 if self._cost_of is not None else 0
+    def _customer_and_cost(self, name: str, message: Any, headers: Mapping[str, Any]) -> tuple[str, float]:
+        """Returns whose document a message is and what it costs, or an empty name."""
+        if name.startswith("celery.") and name not in _MAPS:
+            return "", 0
+        why = "task_protocol 1 has no room for a customer"
+        if message.headers.get("id"):
+            try:
+                tasks = self._tasks_of(name, message, {**message.headers, **headers})
+                customers = {self._customer_of(task) or "" for task in tasks}
+                if not all(isinstance(customer, str) for customer in customers):  # a header cannot carry bytes
+                    raise TypeError(f"customer_of returns a str or None, not {type(customers.pop()).__name__}: write str(customer.id)")
+                if len(customers) > 1:
+                    raise ValueError(f"it has documents of {len(customers)} customers: publish a message for each")
+                customer = "".join(customers)
+                if customer:
+                    bytes_of("customer", customer)
+                    return customer, checked_cost(sum(self._cost_of(task) or 0 for task in tasks) if self._cost_of is not None else 0)
+                why = "customer_of names no customer"
+            except SoftTimeLimitExceeded:
+                raise
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+        self._warn(f"the task {name} has no level: {why}", name)
+        return "", 0
+
+    def _tasks_of(self, name: str, message: Any, headers: Mapping[str, Any]) -> list[PublishedTask]:
+        """Returns the tasks that a message stands for: several in one of map, starmap and chunks."""
+        args, kwargs = message.body[:2]
+        calls = [(args, kwargs)]
+        if name in _MAPS:
+            name, calls = kwargs["task"]["task"], [(item if name == "celery.starmap" else (item,), {}) for item in kwargs["it"]]
+        run = getattr(self._app.tasks.get(name), "run", None)
+        return [PublishedTask(name, message.headers["id"], args, kwargs, headers, run) for args, kwargs in calls]
+
+    def _submit(self, customer: str, name: str, task_id: str, cost: float) -> int:
         try:
-            return self._store.submit(customer, task.id, cost=cost).level
+            return self._store.submit(customer, task_id, cost=cost).level
         except PriorityError as error:
-            _log.warning("docpriority: level 1 for the task %s[%s]: %s", task.name, task.id, error)
+            _log.warning("docpriority: level 1 for the task %s[%s]: %s", name, task_id, error)
             return 1
-
-    def _after_publish(self, sender: str, headers: Mapping[str, Any], **_: Any) -> None:
-        publishing = getattr(self._local, "publishing", None)
-        if publishing is None:
-            return
-        publishing.published = True
-        if self._request(headers.get("id")) is not None:
-            self._republished.add(headers["id"])
 
     def _request(self, task_id: Any) -> Any:
         """Returns the request of a task if this thread is working on it."""
@@ -216,7 +234,7 @@ class _Integration:
         with self._app.connection_for_write() as connection:
             return str(connection.transport.driver_type)
 
-    def _priority(self, level: int, declare: Any, routing_key: Any) -> Optional[int]:
+    def _priority(self, level: int, options: Mapping[str, Any]) -> Optional[int]:
         """Returns the priority of a level in a message's queue, or None if the queue has no priorities."""
         if self._broker == "redis":
             options = self._app.conf.broker_transport_options or {}
@@ -227,19 +245,24 @@ class _Integration:
         if self._broker != "amqp":
             self._warn(f"a broker with {self._broker} has no priorities: tasks are not ordered")
             return None
-        queue = next(iter(declare or ()), None) or self._app.amqp.queues.get(routing_key)
+        queue, name = options.get("queue"), options.get("routing_key")
+        if queue is None and options.get("exchange") is None:
+            queue = self._app.amqp.default_queue
+        elif queue is None or isinstance(queue, str):
+            queue, name = self._app.amqp.queues.get(queue or name), queue or name
         arguments = getattr(queue, "queue_arguments", None) or {}
         if arguments.get("x-queue-type") == "quorum":
             return rabbitmq_quorum_priority(level, self._store.last)
         max_priority = getattr(queue, "max_priority", None) or arguments.get("x-max-priority")
         if not max_priority:
-            self._warn(f"the queue {getattr(queue, 'name', routing_key)} has no x-max-priority: its tasks are not ordered")
+            self._warn(f"the queue {getattr(queue, 'name', name)} has no x-max-priority: its tasks are not ordered")
             return None
         return rabbitmq_priority(level, self._store.last, max_priority)
 
-    def _warn(self, why: str) -> None:
-        if why not in self._warned:
-            self._warned.add(why)
+    def _warn(self, why: str, once: str = "") -> None:
+        """Logs a line once, or one for a name."""
+        if (once or why) not in self._warned:
+            self._warned.add(once or why)
             _log.warning("docpriority: %s", why)
 
     # Where tasks are worked on.
