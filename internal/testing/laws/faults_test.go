@@ -20,8 +20,7 @@ type account struct {
 	docs     map[string]doc
 	doneAt   time.Duration // the last Done that failed
 	second   second
-	ended    map[string]bool // since its last Submit, its end was reported to this process
-	others   bool            // another process did something since the last Reset
+	others   bool // another process did something since the last Reset
 }
 
 // doc says whether a document may be pending, and whether it may not be.
@@ -70,7 +69,7 @@ type book struct {
 func newBook(r *run) *book {
 	b := &book{r, make(map[string]*account)}
 	for _, customer := range customers {
-		b.accounts[customer] = &account{customer: customer, docs: make(map[string]doc), ended: make(map[string]bool)}
+		b.accounts[customer] = &account{customer: customer, docs: make(map[string]doc)}
 	}
 	return b
 }
@@ -101,6 +100,7 @@ func (b *book) step(s step) {
 	switch {
 	case s.call != nil:
 		b.judge(s.caller, s.call, b.call(s.caller, s.call))
+		time.Sleep(time.Millisecond) // what comes within one is not known to be later than a Done
 		return
 	case s.fault != nil:
 		fault := *s.fault
@@ -226,7 +226,6 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 	if !known {
 		held.out = true
 	}
-	delete(a.ended, id)
 	arrives := b.mayArrive(a, err)
 	least, most := 0, 0
 	if held.out {
@@ -273,19 +272,18 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 	}
 }
 
-// done judges the Done of a document. Its end is reported once, by the fleet or by the store
-// that answered in an outage; in an outage the report may be lost.
+// done judges the Done of a document. Its end is reported by the fleet, or by the store that
+// answered in an outage; in an outage the report may be lost.
 func (b *book) done(c caller, a *account, id string, ended priority.Ended, err error) {
 	held := a.docs[id]
 	second := !c.other && a.second.pending[id]
-	if !c.other {
+	if !c.other && err == nil {
 		delete(a.second.pending, id)
 	}
 	if reported := ended.Level > 0; reported {
-		if err != nil || !held.in && !second || !c.other && a.ended[id] {
+		if err != nil || !held.in && !second {
 			broken(1, "the end of %q of %q, which may be pending in the fleet: %v, elsewhere: %v, is reported: %+v, %v", id, a.customer, held.in, second, ended, err)
 		}
-		a.ended[id] = !c.other && !b.corrupt(a)
 		held.in = held.in && second
 	} else if err == nil && held.in && !held.out && (c.other || !b.excused(a.customer)) {
 		broken(1, "the end of %q of %q is not reported", id, a.customer)
