@@ -45,13 +45,14 @@ func each[T, R any](s *Store, ctx context.Context, counts bool, items []T, worke
 	}
 	all, errs, failed := make([]R, len(items)), slices.Clone(itemerrors.Of(err, len(items))), false
 	copy(all, answers)
+	patient := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithTimeout(ctx, memoryTimeout)
 	defer cancel()
 	for at, item := range items {
 		if errs[at] == nil {
 			worked(item)
 		} else if fails && (at < leastInMemory || ctx.Err() == nil) {
-			all[at], errs[at] = memory(context.WithoutCancel(ctx), item)
+			all[at], errs[at] = memory(patient, item)
 			s.used.Store(true)
 		}
 		failed = failed || errs[at] != nil

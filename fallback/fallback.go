@@ -19,26 +19,26 @@ import (
 // Options configures a [Store]. The zero value works.
 type Options struct {
 	// MaxFailures is how many failures of the primary in a row, of all callers
-	// together, open the circuit. Default: 10.
+	// together, open the circuit if a probe fails, too. Default: 10.
 	MaxFailures int
 
 	// RetryAfter is how often the Store probes the primary in the background after a
 	// failure, and sends it the Dones that it missed. Default: 500 ms.
 	RetryAfter time.Duration
 
-	// MaxDones is the most Dones remembered for the primary. Each further one replaces another,
-	// most likely of a customer with many, whose document counts as pending in the primary until
-	// its lease ends. Default: 100,000.
+	// MaxDones is the most Dones remembered for the primary. Each further one replaces one of a
+	// customer with many, whose document counts as pending in the primary until its lease
+	// ends. Default: 100,000.
 	MaxDones int
 
 	// OnChange is called when the circuit opens (true, and the primary's last
-	// error) and when it closes again (false, nil). Calls do not overlap. Default:
-	// nothing is called.
+	// error) and when it closes again (false, nil). Calls do not overlap, and the primary
+	// is not probed meanwhile. It may call Close. Default: nothing is called.
 	OnChange func(open bool, cause error)
 
-	// OnError is called with each error of the primary that callers do not get: memory
-	// answered, or a Done failed in the background. It must be safe for concurrent use
-	// and return soon. Default: nothing is called.
+	// OnError is called with each error of the primary, also in the background, except of
+	// calls that were wrong or canceled. It must be safe for concurrent use and return
+	// soon. Default: nothing is called.
 	OnError func(err error)
 }
 
@@ -56,16 +56,16 @@ const (
 //
 // A call that fails can take as long as the primary's timeout. After MaxFailures in a row
 // the circuit opens: memory answers at once, and only probes in the background go to the
-// primary, until it answers. A probe sends a Done of a document that does not exist, for
-// each of a few recent customers. If the primary fails for some customers and works for
-// others, as when one node of a cluster hangs, the circuit stays closed, and each call for
-// the former takes the primary's timeout.
+// primary, until it answers. A probe sends Dones of a few customers and documents that do not
+// exist. If the primary fails for some customers and works for others, as when one node of a
+// cluster hangs, the circuit stays closed, and each call for the former takes the primary's
+// timeout.
 //
 // What was counted without the primary is forgotten when it is back, which can only make
 // levels better. But Dones are remembered, as a document that still looks pending makes
-// its customer's next levels worse. They reach the primary soon after it is back, up to a
-// day later, and do not end a document that was submitted again meanwhile. (Where the primary has
-// no DoneLate, as a RedisStore has, only Submits of this process are known.)
+// its customer's next levels worse. They reach the primary soon after it is back, and do not end
+// a document that was submitted again meanwhile. (A primary without DoneLate, which a RedisStore
+// has, never gets them.)
 //
 // Some calls still return an error: a wrong call ([priority.ErrInvalid]), a call
 // whose context was canceled, and a Reset that the primary did not make. A call whose own
@@ -82,8 +82,8 @@ type Store struct {
 	dones   dones
 	used    atomic.Bool // memory has answered since it was last cleared
 
-	retries atomic.Bool     // a goroutine does
-	told    bool            // what OnChange was called with last; for that goroutine only
+	retries atomic.Bool     // a goroutine runs retry
+	told    bool            // the last argument of OnChange; only that goroutine uses it
 	closed  context.Context // ends with Close
 	close   func()
 }
@@ -177,8 +177,8 @@ func (s *Store) Submit(ctx context.Context, customer string, document priority.D
 }
 
 // SubmitN implements [priority.Store]. Memory answers for the documents that the primary
-// did not count, as many as the call has time for: for the first 1,000 always, and for others
-// until 250 ms have passed or the context has ended.
+// did not count: for the first 1,000, and for others until 250 ms have passed or the context
+// has ended.
 func (s *Store) SubmitN(ctx context.Context, customer string, documents []priority.Document) ([]priority.Decision, error) {
 	if err := check.SubmitN(customer, documents); err != nil || len(documents) == 0 {
 		return nil, err
@@ -191,7 +191,7 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []priori
 }
 
 // Done implements [priority.Store]. A Done that the primary did not accept is remembered for
-// it, and is not an error.
+// it, and is not an error unless the call was canceled.
 func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
 	if err := check.Done(customer, document, took); err != nil {
 		return priority.Ended{}, err
@@ -211,7 +211,7 @@ func (s *Store) Done(ctx context.Context, customer, document string, took time.D
 		})
 }
 
-// DoneN implements [priority.Store], as Done does.
+// DoneN implements [priority.Store], as Done does, in the time of SubmitN.
 func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
 	if err := check.DoneN(customer, documents, took); err != nil || len(documents) == 0 {
 		return nil, err

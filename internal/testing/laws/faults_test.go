@@ -34,6 +34,7 @@ type doc struct {
 type second struct {
 	count   int64 // of its last decision by the count
 	has     bool
+	sure    bool            // it still has: no outage of all ends, which lets it forget
 	submits int64           // at most
 	pending map[string]bool // may be pending
 }
@@ -64,10 +65,11 @@ func (a *account) pending() (p bounds) {
 type book struct {
 	*run
 	accounts map[string]*account
+	away     bool // everything failed, and no document was counted since
 }
 
 func newBook(r *run) *book {
-	b := &book{r, make(map[string]*account)}
+	b := &book{run: r, accounts: make(map[string]*account)}
 	for _, customer := range customers {
 		b.accounts[customer] = &account{customer: customer, docs: make(map[string]doc)}
 	}
@@ -104,6 +106,12 @@ func (b *book) step(s step) {
 		return
 	case s.fault != nil:
 		fault := *s.fault
+		if fault.Customer == "" {
+			b.away = true
+			for _, a := range b.accounts {
+				a.second.sure = false
+			}
+		}
 		if b.fail(fault); fault.Class == priority.ErrCorrupt {
 			for _, a := range b.accounts {
 				for id, d := range a.docs { // a Done that it fails is not sent again
@@ -133,6 +141,7 @@ func (b *book) judge(c caller, what *call, got answer) {
 	for i, d := range got.decisions {
 		if got.errs[i] == nil && !d.Degraded && !c.other { // the fleet answers again: what was counted without it is forgotten
 			b.accounts[what.customer(i)].second = second{}
+			b.away = b.concerns("")
 		}
 	}
 	for i, err := range got.errs {
@@ -165,7 +174,7 @@ func (b *book) judge(c caller, what *call, got answer) {
 				}
 			}
 			if !c.other {
-				a.second.has, a.second.pending = false, nil
+				a.second = second{submits: a.second.submits}
 			}
 		}
 		changes[a.customer] = made
@@ -213,10 +222,11 @@ func (b *book) next(a *account, d priority.Decision, err error, counted *bounds)
 		broken(1, "count %d is level %d, not %+v", d.Count, level, d)
 	}
 	if d.Degraded {
-		if d.Count != 0 && !(a.second.has && d.Count == a.second.count-1) {
+		goesOn := a.second.has && d.Count == a.second.count-1
+		if !goesOn && (d.Count != 0 || a.second.sure) {
 			broken(4, "the degraded count of %q was %d in this outage, and cannot be %d", a.customer, a.second.count, d.Count)
 		}
-		a.second.count, a.second.has = d.Count, true
+		a.second.count, a.second.has, a.second.sure = d.Count, true, !b.away
 	}
 }
 
