@@ -122,30 +122,6 @@ func TestCircuit_CorruptKey(t *testing.T) {
 	})
 }
 
-// Where only a part of Redis fails, memory forgets a customer when the primary has counted that
-// customer again, and nobody else.
-func TestCircuit_PartOfRedis(t *testing.T) {
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		p.fail(only("", "acme", down), nil)
-		for n := range 50 {
-			for customer, want := range map[string]priority.Decision{"acme": {Count: int64(-n), Degraded: true}, "globex": {Count: int64(-n)}} {
-				if d, err := f.Next(t.Context(), customer); err != nil || d.Count != want.Count || d.Degraded != want.Degraded {
-					t.Fatalf("document %d of %s: %+v, %v", n+1, customer, d, err)
-				}
-			}
-			time.Sleep(time.Second)
-		}
-		p.fail(nil, nil)
-		if d, err := f.Next(t.Context(), "acme"); err != nil || d.Count != 0 || d.Degraded {
-			t.Errorf("back: %+v, %v", d, err)
-		}
-		p.fail(only("", "acme", down), nil)
-		if d, err := f.Next(t.Context(), "acme"); err != nil || d.Count != 0 || !d.Degraded {
-			t.Errorf("away again: %+v, %v", d, err)
-		}
-	})
-}
-
 // A customer for whom the primary always fails does not keep others from it, however often that
 // customer sends, also when an outage is over for the others.
 func TestCircuit_OneCustomer(t *testing.T) {
