@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -11,107 +12,84 @@ import (
 	"github.com/docpriority/priority/internal/script"
 )
 
-// decide asks for one decision.
-func decide(s *Store, ctx context.Context, customer string, call func(context.Context, priority.Store) (priority.Decision, error)) (priority.Decision, error) {
-	decision, fromMemory, err := ask(s, ctx, customer, true, call)
-	decision.Degraded = decision.Degraded || fromMemory && err == nil
-	return decision, err
-}
+const (
+	leastInMemory = 1000                   // items that memory answers though the call has no time left
+	memoryTimeout = 250 * time.Millisecond // for more of them: as a call of a RedisStore by default
+)
 
-// ask asks the primary, and memory if that fails; it reports which of the two answered.
-func ask[T any](s *Store, ctx context.Context, customer string, counts bool, call func(context.Context, priority.Store) (T, error)) (answer T, fromMemory bool, err error) {
-	err = s.try(ctx, customer, counts, func() (err error) {
-		answer, err = call(ctx, s.primary)
+// ask asks the primary, and memory if that fails. counts says whether the call counts documents.
+func ask[T any](s *Store, ctx context.Context, customer string, counts bool, primary func() (T, error), memory func(context.Context) (T, error)) (answer T, err error) {
+	fails, err := s.try(ctx, counts, func() (err error) {
+		answer, err = primary()
 		return err
 	})
-	if err == nil && counts {
+	if fails {
+		answer, err = memory(context.WithoutCancel(ctx))
+		s.used.Store(true)
+	} else if err == nil && counts {
 		s.counted(customer)
 	}
-	if !s.answers(ctx, err) {
-		return answer, false, err
-	}
-	answer, second := call(context.WithoutCancel(ctx), s.memory)
-	s.used.Store(true)
-	return answer, true, bothFailed(err, second)
+	return answer, err
 }
 
-// each asks the primary for each item, then memory for each item with an error.
-func each[T any](s *Store, ctx context.Context, items []T, customer func(T) string,
-	ask func(context.Context, priority.Store, []T) ([]priority.Decision, error),
-) (decisions []priority.Decision, err error) {
-	err = s.try(ctx, customer(items[0]), true, func() (err error) {
-		decisions, err = ask(ctx, s.primary, items)
+// each asks the primary for all items of a call, and memory for each that fails; worked is called
+// for each other one.
+func each[T, R any](s *Store, ctx context.Context, counts bool, items []T, worked func(T),
+	primary func() ([]R, error), memory func(context.Context, T) (R, error)) (answers []R, err error) {
+	fails, err := s.try(ctx, counts, func() (err error) {
+		answers, err = primary()
 		return err
 	})
 	if err == nil && !s.used.Load() {
-		return decisions, nil
+		return answers, nil
 	}
-	errs := itemerrors.Of(err, len(items))
-	for at, err := range errs {
-		if err == nil {
-			s.counted(customer(items[at]))
+	all, errs, failed := make([]R, len(items)), slices.Clone(itemerrors.Of(err, len(items))), false
+	copy(all, answers)
+	patient := context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, memoryTimeout)
+	defer cancel()
+	for at, item := range items {
+		if errs[at] == nil {
+			worked(item)
+		} else if fails && (at < leastInMemory || ctx.Err() == nil) {
+			all[at], errs[at] = memory(patient, item)
+			s.used.Store(true)
 		}
+		failed = failed || errs[at] != nil
 	}
-	if err == nil {
-		return decisions, nil
-	}
-	all := make([]priority.Decision, len(items))
-	copy(all, decisions)
-	if !s.answers(ctx, err) {
+	if failed {
 		return all, &priority.BatchError{Errs: errs}
-	}
-	var places []int
-	var rest []T
-	for at, err := range errs {
-		if err != nil {
-			places, rest = append(places, at), append(rest, items[at])
-		}
-	}
-	answers, err := ask(context.WithoutCancel(ctx), s.memory, rest)
-	s.used.Store(true)
-	left, seconds := make([]error, len(items)), itemerrors.Of(err, len(rest))
-	for i, at := range places {
-		if left[at] = bothFailed(errs[at], seconds[i]); left[at] == nil {
-			all[at] = answers[i]
-			all[at].Degraded = true
-		}
-	}
-	if err != nil {
-		return all, &priority.BatchError{Errs: left}
 	}
 	return all, nil
 }
 
-// try calls the primary, unless the circuit is open, and returns its error. counts
-// says whether the call counts documents.
-func (s *Store) try(ctx context.Context, customer string, counts bool, call func() error) error {
-	if s.breaker.open() && !s.retry.closed.Load() {
-		s.retry.failed.add(customer)
-		return errOpen
+// errOpen is why memory answers while the circuit is open.
+var errOpen = fmt.Errorf("%w: the circuit is open", priority.ErrNotCounted)
+
+// try calls the primary, unless the circuit is open, and reports whether memory has to answer for
+// its error.
+func (s *Store) try(ctx context.Context, counts bool, call func() error) (fails bool, err error) {
+	if s.breaker.open() && s.closed.Err() == nil {
+		return true, errOpen
 	}
 	before := s.breaker.successes.Load()
-	err := call()
-	switch {
-	case reached(err):
-		if n, closed := s.breaker.succeeded(counts); closed {
-			s.recovered()
-		} else if n&(n-1) == 0 || n%64 == 0 { // now and then
-			s.retry.worked.add(customer)
-		}
-	case errors.Is(err, priority.ErrInvalid) || errors.Is(ctx.Err(), context.Canceled):
-	case ctx.Err() != nil || impatient(ctx, err): // it proves nothing
-		s.retry.failed.add(customer)
-		s.breaker.doubt(err)
-		s.retryLater()
-	default:
-		s.retry.failed.add(customer)
-		if s.breaker.failed(err, before) {
-			s.retryIn(0)
-		} else {
-			s.retryLater()
-		}
+	err = call()
+	works := reached(err)
+	if works && s.breaker.succeeded(counts) {
+		s.forget()
 	}
-	return err
+	if err == nil || errors.Is(err, priority.ErrInvalid) || errors.Is(ctx.Err(), context.Canceled) {
+		return false, err
+	}
+	if !works {
+		deadline, ok := ctx.Deadline() // a RedisStore gives up shortly before it
+		s.breaker.failed(err, before, ok && time.Until(deadline) <= script.LongestShare)
+		s.retryLater()
+	}
+	if s.opts.OnError != nil {
+		s.opts.OnError(err)
+	}
+	return true, err
 }
 
 // counted forgets memory's numbers of a customer whom the primary has now counted.
@@ -121,55 +99,25 @@ func (s *Store) counted(customer string) {
 	}
 }
 
-// recovered forgets what memory counted while the circuit was open.
-func (s *Store) recovered() {
+// ended lets memory know of a Done that the primary has accepted.
+func (s *Store) ended(customer, document string) {
+	if s.used.Load() {
+		_, _ = s.memory.Done(context.Background(), customer, document, 0)
+	}
+}
+
+// forget forgets what memory counted while the circuit was open.
+func (s *Store) forget() {
 	s.used.Store(false)
 	s.memory.Clear()
-	s.tell()
 }
-
-// answers reports whether memory answers for this error of the primary.
-func (s *Store) answers(ctx context.Context, err error) bool {
-	if err == nil || errors.Is(err, priority.ErrInvalid) || errors.Is(ctx.Err(), context.Canceled) {
-		return false
-	}
-	s.retryLater()
-	if s.opts.OnError != nil && err != errOpen {
-		s.opts.OnError(err)
-	}
-	return true
-}
-
-// errOpen is why memory answers while the circuit is open.
-var errOpen = fmt.Errorf("%w: the circuit is open", priority.ErrNotCounted)
 
 // reached reports whether an error, or the error of any entry of a batch, shows
 // that the primary works. A corrupt count is one customer's trouble.
 func reached(err error) bool {
-	var batch *priority.BatchError
-	if !errors.As(err, &batch) {
-		return err == nil || errors.Is(err, priority.ErrCorrupt)
+	works := func(err error) bool { return err == nil || errors.Is(err, priority.ErrCorrupt) }
+	if batch := (*priority.BatchError)(nil); errors.As(err, &batch) {
+		return slices.ContainsFunc(batch.Errs, works)
 	}
-	for i, err := range batch.Errs {
-		if (i == 0 || err != batch.Errs[i-1]) && (err == nil || errors.Is(err, priority.ErrCorrupt)) {
-			return true
-		}
-	}
-	return false
-}
-
-// impatient reports whether the caller's deadline is about to end: a RedisStore gives up
-// shortly before it.
-func impatient(ctx context.Context, err error) bool {
-	deadline, ok := ctx.Deadline()
-	return ok && errors.Is(err, context.DeadlineExceeded) && time.Until(deadline) <= script.LongestShare
-}
-
-// bothFailed returns the error of a call that failed in memory too, in the primary's
-// class: memory has counted nothing.
-func bothFailed(primary, second error) error {
-	if second == nil || errors.Is(second, priority.ErrInvalid) {
-		return second
-	}
-	return fmt.Errorf("%w; in memory: %v", primary, second)
+	return works(err)
 }

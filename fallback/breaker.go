@@ -10,13 +10,12 @@ import (
 const mostProbes = 10
 
 // mostRounds rounds of many failures in a row, each ended by a successful probe with no
-// document counted, open the circuit: a Redis whose memory is full accepts probes. Only the
-// first begins at once, so that one customer's failures leave others time to be counted.
+// document counted, open the circuit: a Redis whose memory is full accepts probes.
 const mostRounds = 8
 
 // breaker counts the failures of the primary. Many in a row open the circuit, if a probe
 // finds that the primary works for no customer. A successful probe makes it half-open: calls
-// go to the primary, and one failure opens it again. The first counted document closes it.
+// go to the primary until a probe fails. The first counted document closes it.
 type breaker struct {
 	most int32 // failures in a row
 
@@ -47,12 +46,11 @@ func (b *breaker) failing() bool { return b.state.Load() != closed || b.suspect.
 // needsProbe reports whether a probe has to find out if the primary works.
 func (b *breaker) needsProbe() bool { return b.failing() || b.doubted.Load() }
 
-// succeeded records a call that reached the primary. It returns how many have, and whether
-// that closed the circuit.
-func (b *breaker) succeeded(counted bool) (n uint64, closing bool) {
-	n = b.successes.Add(1)
+// succeeded records a call that reached the primary, and reports whether that closed the circuit.
+func (b *breaker) succeeded(counted bool) (closes bool) {
+	b.successes.Add(1)
 	if !b.failing() && b.failures.Load() == 0 && (!counted || b.rounds.Load() == 0) {
-		return n, false
+		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,66 +62,55 @@ func (b *breaker) succeeded(counted bool) (n uint64, closing bool) {
 			b.rounds.Store(0)
 		}
 	case halfOpen:
-		return n, counted && b.close()
+		return counted && b.close()
 	}
-	return n, false // a call that began before the circuit opened may end late
+	return false // a call that began before the circuit opened may end late
 }
 
-// doubt records that a caller did not wait until the primary had answered or failed. The next
-// probe decides.
-func (b *breaker) doubt(err error) {
+// failed records a failure since a number of successes; one more shows that the primary works. A
+// caller who had no patience proves nothing, but the next probe decides.
+func (b *breaker) failed(err error, before uint64, impatient bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cause = err
-	b.doubted.Store(true)
-}
-
-// failed records a failure, and reports whether there are so many in a row that a probe
-// must now find out whether the primary works for anyone. A success since before shows that
-// it does, and a probe that it did a moment ago.
-func (b *breaker) failed(err error, before uint64) (many bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.cause = err
+	if impatient {
+		b.doubted.Store(true)
+		return
+	}
 	b.probes = 0
 	b.suspect.Store(true)
-	if b.successes.Load() != before {
-		return false
+	if b.successes.Load() == before {
+		b.failures.Add(1)
 	}
-	if b.state.Load() == halfOpen {
-		b.state.Store(open)
-	}
-	return b.failures.Add(1) >= b.most && b.state.Load() == closed && b.rounds.Load() == 0
 }
 
 // probed records whether a probe reached the primary. It opens the circuit after many
-// failures, or if callers had no patience to see it fail, and reports whether it has opened or closed it.
-func (b *breaker) probed(works bool) (changed bool) {
+// failures, or if callers had no patience to see it fail, and reports whether it has closed it.
+func (b *breaker) probed(works bool) (closes bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	state, doubted := b.state.Load(), b.doubted.Swap(false)
+	isClosed, doubted := b.state.Load() == closed, b.doubted.Swap(false)
 	switch {
 	case !works:
 		b.probes = 0
-		if state == halfOpen || state == closed && (doubted || b.failures.Load() >= b.most) {
+		if !isClosed || doubted || b.failures.Load() >= b.most {
 			b.state.Store(open)
 		}
-		return state == closed && b.state.Load() == open
-	case state == closed:
+	case isClosed:
 		b.suspect.Store(false) // but fewer than most failures keep counting if the next call fails
-		if b.failures.Load() >= b.most {
-			b.failures.Store(0)
-			if b.rounds.Add(1) == mostRounds {
-				b.state.Store(open)
-				return true
-			}
+		if b.failures.Load() < b.most {
+			return false
 		}
-		return false
-	case state == open:
+		b.failures.Store(0)
+		if b.rounds.Add(1) == mostRounds {
+			b.state.Store(open)
+		}
+	default:
 		b.state.Store(halfOpen)
+		b.probes++
+		return b.probes >= mostProbes && b.close()
 	}
-	b.probes++
-	return b.probes >= mostProbes && b.close()
+	return false
 }
 
 // close closes the circuit. The caller holds mu.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/testing/bubble"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
@@ -37,8 +38,8 @@ func TestCircuit(t *testing.T) {
 			}
 			p.take("")
 			time.Sleep(time.Minute)
-			if n := len(p.take("")); n == 0 || n > 120 {
-				t.Errorf("%d probes in a minute", n)
+			if n := len(p.take("")); n == 0 || n > 8*120 {
+				t.Errorf("%d calls of probes in a minute", n)
 			}
 			if n := len(changes); n != 1 || !strings.Contains(changes[0], "true priority: outcome unknown") {
 				t.Fatalf("%q", changes)
@@ -121,49 +122,47 @@ func TestCircuit_CorruptKey(t *testing.T) {
 	})
 }
 
-// Where only a part of Redis fails, memory forgets a customer when the primary has counted that
-// customer again, and nobody else.
-func TestCircuit_PartOfRedis(t *testing.T) {
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		p.fail(only("", "acme", down), nil)
-		for n := range 50 {
-			for customer, want := range map[string]priority.Decision{"acme": {Count: int64(-n), Degraded: true}, "globex": {Count: int64(-n)}} {
-				if d, err := f.Next(t.Context(), customer); err != nil || d.Count != want.Count || d.Degraded != want.Degraded {
-					t.Fatalf("document %d of %s: %+v, %v", n+1, customer, d, err)
-				}
-			}
-			time.Sleep(time.Second)
-		}
-		p.fail(nil, nil)
-		if d, err := f.Next(t.Context(), "acme"); err != nil || d.Count != 0 || d.Degraded {
-			t.Errorf("back: %+v, %v", d, err)
-		}
-		p.fail(only("", "acme", down), nil)
-		if d, err := f.Next(t.Context(), "acme"); err != nil || d.Count != 0 || !d.Degraded {
-			t.Errorf("away again: %+v, %v", d, err)
-		}
-	})
-}
-
 // A customer for whom the primary always fails does not keep others from it, however often that
-// customer sends.
+// customer sends, also when an outage is over for the others.
 func TestCircuit_OneCustomer(t *testing.T) {
 	for _, rate := range []int{10, 100, 1000} { // documents of that customer for one of another
 		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+			outage(t, f, p)
 			p.fail(only("", "acme", down), nil)
-			for n := range 50 {
-				if d, err := f.Next(t.Context(), "globex"); err != nil || d.Degraded {
-					t.Fatalf("document %d: %+v, %v", n+1, d, err)
-				}
-				for range rate {
+			acme := func(documents int) {
+				for range documents {
 					if d, err := f.Next(t.Context(), "acme"); err != nil || !d.Degraded {
 						t.Fatalf("%+v, %v", d, err)
 					}
 					time.Sleep(time.Millisecond)
 				}
 			}
+			acme(1000)
+			for n := range 50 {
+				if d, err := f.Next(t.Context(), "globex"); err != nil || d.Degraded {
+					t.Fatalf("document %d: %+v, %v", n+1, d, err)
+				}
+				acme(rate)
+			}
 		})
 	}
+}
+
+// OnChange may take its time, and may close the store.
+func TestCircuit_OnChange(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var f *fallback.Store
+		p, told := newPrimary(t), make(chan error, 1)
+		f = open(t, p, &fallback.Options{OnChange: func(bool, error) {
+			time.Sleep(time.Hour)
+			told <- f.Close(t.Context())
+		}})
+		outage(t, f, p)
+		done(t, f, "acme", "one")
+		if err := <-told; !errors.Is(err, priority.ErrNotCounted) {
+			t.Errorf("Close: %v", err)
+		}
+	})
 }
 
 // Callers with less time than the primary takes to fail do not open the circuit. But they make

@@ -3,8 +3,6 @@ package fallback
 import (
 	"context"
 	"errors"
-	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,233 +12,142 @@ import (
 )
 
 const (
-	// mostSent is how many Dones go to the primary in one call.
-	mostSent = 10_000
-	// senders is how many calls are in flight at a time: one after the other, thousands of
-	// customers would take too long for a process that is about to end.
-	senders = 16
-	// mostSendFailures in a row end a round: the primary is away again.
-	mostSendFailures = 3
+	mostSent = 10_000 // Dones in one call
+
+	// senders is how many calls are in flight at a time. There may be thousands of customers on a
+	// part of the primary that hangs, and the others must not wait for long.
+	senders = 64
 )
 
-// late is a primary that leaves alone what was submitted again since a Done.
+// late is a primary that can be told of a Done late: it leaves alone what was submitted since then.
 type late interface {
 	DoneLate(ctx context.Context, customer string, documents []priority.Late, took time.Duration) ([]priority.Ended, error)
 }
 
-// dones are the Dones that the primary has not accepted. They stay for the longest lease: by
-// then the primary has forgotten the documents anyway.
+// dones are the Dones that the primary missed.
 type dones struct {
 	most int
 
-	n         atomic.Int64 // how many are owed
-	mu        sync.Mutex
-	customers map[string]map[string]owed // by customer and document
+	mu     sync.Mutex
+	missed map[document]missed
+	counts map[string]int // of each customer
 }
 
-// owed is a Done that the primary has not accepted.
-type owed struct {
-	took     time.Duration
-	since    time.Time // when the document was done
-	reported bool      // memory had the document too, and its end was reported
+type document struct{ customer, id string }
+
+type missed struct {
+	took  time.Duration
+	since time.Time // when the document was done
 }
 
-// settle remembers a Done that the primary did not accept, or forgets it. It clears the end of
-// a document that an earlier call has reported.
-func (s *Store) settle(customer, document string, done owed, err error, ended *priority.Ended) {
-	if err == nil || errors.Is(err, priority.ErrCorrupt) || errors.Is(err, priority.ErrInvalid) {
-		if s.dones.remove(customer, document).reported {
-			*ended = priority.Ended{}
-		}
-		return
-	}
-	done.reported = ended.Level > 0
-	s.dones.add(customer, document, done)
-	s.retryLater()
-}
-
-func (d *dones) add(customer, document string, done owed) {
+func (d *dones) len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before, again := d.customers[customer][document]
-	if !again && int(d.n.Load()) >= d.most {
-		d.dropOne()
-	}
-	if d.customers == nil {
-		d.customers = make(map[string]map[string]owed)
-	}
-	if d.customers[customer] == nil {
-		d.customers[customer] = make(map[string]owed)
-	}
-	done.reported = done.reported || before.reported
-	if d.customers[customer][document] = done; !again {
-		d.n.Add(1)
-	}
+	return len(d.missed)
 }
 
-// dropOne makes room at the cost of the one with the most of a few customers. The caller
-// holds mu.
-func (d *dones) dropOne() {
-	most, looked := "", 0
-	for customer, documents := range d.customers { // from a random one on
-		if len(documents) > len(d.customers[most]) {
-			most = customer
+// add remembers a Done. If there are too many, then of some random ones that of the customer
+// with the most is forgotten.
+func (d *dones) add(added document, done missed) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, again := d.missed[added]; !again {
+		d.counts[added.customer]++
+	}
+	d.missed[added] = done
+	if len(d.missed) <= d.most {
+		return
+	}
+	found, looked := added, 0
+	for other := range d.missed {
+		if d.counts[other.customer] > d.counts[found.customer] {
+			found = other
 		}
 		if looked++; looked == 16 {
 			break
 		}
 	}
-	for document := range d.customers[most] {
-		d.delete(most, document)
-		return
+	d.remove(found)
+}
+
+// remove forgets a Done. The caller holds mu.
+func (d *dones) remove(document document) {
+	delete(d.missed, document)
+	d.counts[document.customer]--
+	if d.counts[document.customer] == 0 {
+		delete(d.counts, document.customer)
 	}
 }
 
-// submitted forgets the Done of a document that the primary has counted again, or may have, in a
-// call that began after that Done. The primary would leave the document alone, but for a Done
-// that is under way for longer than it was owed.
-func (d *dones) submitted(customer, document string, began time.Time, err error) {
-	if d.n.Load() == 0 || err != nil && !errors.Is(err, priority.ErrOutcomeUnknown) {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if done, ok := d.customers[customer][document]; ok && !done.since.After(began) {
-		d.delete(customer, document)
-	}
-}
-
-// remove forgets a Done and returns it.
-func (d *dones) remove(customer, document string) owed {
-	if d.n.Load() == 0 {
-		return owed{}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.delete(customer, document)
-}
-
-// delete is remove. The caller holds mu.
-func (d *dones) delete(customer, document string) owed {
-	documents := d.customers[customer]
-	done, ok := documents[document]
-	if !ok {
-		return owed{}
-	}
-	d.n.Add(-1)
-	if delete(documents, document); len(documents) == 0 {
-		delete(d.customers, customer)
-	}
-	return done
-}
-
-// len returns how many are owed.
-func (d *dones) len() int { return int(d.n.Load()) }
-
-// batch is Dones of one customer that go to the primary in one call.
+// batch is Dones of one customer for one call. The call says how long all of its documents took,
+// so those of unknown time are not among others.
 type batch struct {
 	customer  string
 	documents []priority.Late
 	took      time.Duration
 }
 
-// batches returns what is owed. Documents whose time is unknown go separately.
+// batches returns all Dones, in random order.
 func (d *dones) batches() (all []*batch) {
+	type kind struct {
+		customer string
+		timed    bool
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for customer, documents := range d.customers {
-		var timed, untimed *batch
-		for document, done := range documents {
-			if time.Since(done.since) > priority.DefaultLease {
-				d.delete(customer, document)
-				continue
-			}
-			open := &untimed
-			if done.took > 0 {
-				open = &timed
-			}
-			if *open == nil || len((*open).documents) == mostSent {
-				*open = &batch{customer: customer}
-				all = append(all, *open)
-			}
-			b := *open
-			b.documents = append(b.documents, priority.Late{ID: document, Since: done.since})
-			if b.took += done.took; b.took < 0 { // overflow
-				b.took = math.MaxInt64
-			}
+	open := make(map[kind]*batch)
+	for document, done := range d.missed {
+		kind := kind{document.customer, done.took > 0}
+		b := open[kind]
+		if b == nil || len(b.documents) == mostSent {
+			b = &batch{customer: document.customer}
+			open[kind], all = b, append(all, b)
 		}
+		b.documents = append(b.documents, priority.Late{ID: document.id, Since: done.since})
+		b.took += min(done.took, priority.DefaultLease) // the sum of many must not overflow
 	}
 	return all
 }
 
-// left returns what of a batch is still owed.
-func (d *dones) left(b *batch) []priority.Late {
+// sent forgets the Dones that the primary has accepted, or never will.
+func (d *dones) sent(b *batch, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.DeleteFunc(b.documents, func(document priority.Late) bool {
-		done, ok := d.customers[b.customer][document.ID]
-		return !ok || !done.since.Equal(document.Since)
-	})
-}
-
-// accepted forgets the Dones of a batch that the primary accepted, or can never accept.
-func (d *dones) accepted(b *batch, errs []error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, document := range b.documents {
-		err := errs[i]
-		if err != nil && !errors.Is(err, priority.ErrCorrupt) && !errors.Is(err, priority.ErrInvalid) {
-			continue
-		}
-		if d.customers[b.customer][document.ID].since.Equal(document.Since) { // else there was another Done
-			d.delete(b.customer, document.ID)
+	for i, err := range itemerrors.Of(err, len(b.documents)) {
+		document, settled := document{b.customer, b.documents[i].ID}, err == nil || errors.Is(err, priority.ErrCorrupt)
+		// It may have been submitted and done again meanwhile.
+		if settled && d.missed[document].since.Equal(b.documents[i].Since) {
+			d.remove(document)
 		}
 	}
 }
 
-// sendDones sends the Dones that are owed, each once, until the primary fails too often or
-// the round is stopped. One round is in flight at a time.
-func (s *Store) sendDones(ctx context.Context, stopped func() bool) {
-	batches := s.dones.batches()
-	var next, failures atomic.Int64
+// sendDones sends each Done that the primary missed once, unless the primary works for nobody.
+func (s *Store) sendDones(ctx context.Context) {
+	slots := make(chan struct{}, senders)
+	var failures atomic.Int64 // in a row
+	var away atomic.Bool
 	var wait sync.WaitGroup
-	for range min(senders, len(batches)) {
+	for _, b := range s.dones.batches() {
+		slots <- struct{}{}
+		if away.Load() || ctx.Err() != nil {
+			break
+		}
 		wait.Go(func() {
-			for at := next.Add(1); at <= int64(len(batches)); at = next.Add(1) {
-				if failures.Load() >= mostSendFailures || ctx.Err() != nil || stopped() {
-					return
-				}
-				b := batches[at-1]
-				if b.documents = s.dones.left(b); len(b.documents) == 0 {
-					continue
-				}
-				err := s.send(ctx, b)
-				s.dones.accepted(b, itemerrors.Of(err, len(b.documents)))
-				if err != nil && s.opts.OnError != nil {
-					s.opts.OnError(err)
-				}
-				if reached(err) {
-					failures.Store(0)
-				} else {
-					failures.Add(1)
-				}
+			defer func() { <-slots }()
+			limited, cancel := context.WithTimeout(ctx, backgroundTimeout)
+			defer cancel()
+			_, err := s.late.DoneLate(limited, b.customer, b.documents, b.took)
+			s.dones.sent(b, err)
+			if err != nil && ctx.Err() == nil && s.opts.OnError != nil {
+				s.opts.OnError(err)
+			}
+			if reached(err) {
+				failures.Store(0)
+			} else if failures.Add(1)%senders == 0 && !s.probe(ctx) {
+				away.Store(true)
 			}
 		})
 	}
 	wait.Wait()
-}
-
-func (s *Store) send(ctx context.Context, b *batch) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
-	defer cancel()
-	if s.late != nil {
-		_, err = s.late.DoneLate(ctx, b.customer, b.documents, b.took)
-		return err
-	}
-	ids := make([]string, len(b.documents))
-	for i, document := range b.documents {
-		ids[i] = document.ID
-	}
-	_, err = s.primary.DoneN(ctx, b.customer, ids, b.took)
-	return err
 }

@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/testing/bubble"
-	"github.com/docpriority/priority/internal/testing/named"
 )
 
 func TestDones(t *testing.T) {
@@ -51,109 +52,77 @@ func TestDones(t *testing.T) {
 	})
 }
 
+// What is too much is the Dones of who has the most.
 func TestDones_Bound(t *testing.T) {
-	test(t, &fallback.Options{MaxDones: 10}, func(t *testing.T, f *fallback.Store, p *primary) {
-		documents := make([]string, 100)
+	test(t, &fallback.Options{MaxDones: 500}, func(t *testing.T, f *fallback.Store, p *primary) {
+		outage(t, f, p)
+		documents := make([]string, 1000)
 		for i := range documents {
 			documents[i] = fmt.Sprint(i)
+			if i < 200 {
+				done(t, f, fmt.Sprint("small ", i), "one")
+			}
 		}
-		submit(t, f, "acme", documents...)
-		outage(t, f, p)
-		done(t, f, "acme", documents[:50]...)
-		if _, err := f.DoneN(t.Context(), "acme", documents[50:], 0); err != nil {
+		done(t, f, "acme", documents[:500]...)
+		if _, err := f.DoneN(t.Context(), "acme", documents[500:], 0); err != nil {
 			t.Fatal(err)
 		}
-		back(t, f, p)
-		pending(t, p, 90)
-	})
-}
-
-func TestDones_Day(t *testing.T) {
-	test(t, &fallback.Options{RetryAfter: 20 * time.Second}, func(t *testing.T, f *fallback.Store, p *primary) {
-		outage(t, f, p)
-		done(t, f, "acme", "one")
-		time.Sleep(priority.DefaultLease + time.Second)
-		submit(t, p.Store, "acme", "one") // as another process
 		p.take("")
-		p.fail(nil, nil)
-		time.Sleep(5 * time.Minute)
-		if f.Open() || f.Degraded() {
-			t.Fatalf("Open is %v, Degraded is %v after the outage", f.Open(), f.Degraded())
+		back(t, f, p)
+		sent := map[bool]int{}
+		for _, c := range p.take("DoneN") {
+			sent[c.customer == "acme"] += len(c.documents)
 		}
-		pending(t, p, 1)
+		if sent[true] != 300 || sent[false] != 200 {
+			t.Errorf("%d of acme and %d of others", sent[true], sent[false])
+		}
 	})
 }
 
-// A Submit that comes while the Done of the document is in flight cancels it. The laws
-// have those that come later, also while the Done is being sent again.
-func TestDones_Submit(t *testing.T) {
-	for _, many := range []bool{false, true} {
-		for _, applied := range []bool{false, true} {
-			test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-				submit(t, f, "acme", "one", "two")
-				if hanging := only("Done", "acme", hang); applied {
-					p.fail(nil, hanging)
-				} else {
-					p.fail(hanging, nil)
-				}
-				go func() { _, _ = f.Done(context.Background(), "acme", "one", 0) }()
-				go func() { _, _ = f.DoneN(context.Background(), "acme", []string{"two"}, 0) }()
-				time.Sleep(100 * ms)
-				if many {
-					if _, err := f.SubmitN(t.Context(), "acme", named.Documents("one", "two")); err != nil {
-						t.Fatal(err)
-					}
-				} else {
-					submit(t, f, "acme", "one", "two")
-				}
-				p.fail(nil, nil)
-				time.Sleep(10 * time.Second)
-				pending(t, p, 2)
-			})
+// Thousands of customers on a part of the primary that hangs do not keep the Dones of others back.
+func TestDones_PartHangs(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		outage(t, f, p)
+		for i := range 2010 {
+			done(t, f, fmt.Sprint(i), "one")
 		}
-	}
+		var good atomic.Int64
+		p.fail(func(ctx context.Context, c call) error {
+			if _, err := strconv.Atoi(c.customer); err != nil || strings.HasSuffix(c.customer, "00") {
+				if c.operation == "DoneN" {
+					good.Add(1)
+				}
+				return nil
+			}
+			return hang(ctx, c)
+		}, nil)
+		time.Sleep(10 * time.Second)
+		if good.Load() != 20 {
+			t.Errorf("the Dones of %d of 20 have arrived", good.Load())
+		}
+	})
 }
 
-// A Submit cancels the Done that is owed only if it counted the document, or may have.
-func TestDones_SubmitNotCounted(t *testing.T) {
-	for _, another := range []bool{false, true} { // counts the document while the first is in flight
+// A Submit that comes while the Done of the document is in flight is not ended by it. The laws
+// have those that come later.
+func TestDones_Submit(t *testing.T) {
+	for _, applied := range []bool{false, true} {
 		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-			submit(t, f, "acme", "one")
-			p.fail(only("Done", "acme", down), nil)
-			done(t, f, "acme", "one")
-			p.fail(only("Submit", "acme", func(ctx context.Context, _ call) error {
-				<-ctx.Done()
-				return fmt.Errorf("%w: %w", priority.ErrNotCounted, ctx.Err())
-			}), nil)
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(100*ms, cancel)
-			var wait sync.WaitGroup
-			wait.Go(func() {
-				if _, err := f.Submit(ctx, "acme", priority.Document{ID: "one"}); !errors.Is(err, priority.ErrNotCounted) {
-					t.Error(err)
-				}
-			})
-			time.Sleep(50 * ms)
-			want := int64(0)
-			if p.fail(nil, nil); another {
-				submit(t, f, "acme", "one")
-				want = 1
+			submit(t, f, "acme", "one", "two")
+			if hanging := only("Done", "acme", hang); applied {
+				p.fail(nil, hanging)
+			} else {
+				p.fail(hanging, nil)
 			}
-			wait.Wait()
-			back(t, f, p)
-			pending(t, p, want)
+			go func() { _, _ = f.Done(context.Background(), "acme", "one", 0) }()
+			go func() { _, _ = f.DoneN(context.Background(), "acme", []string{"two"}, 0) }()
+			time.Sleep(100 * ms)
+			submit(t, f, "acme", "one", "two")
+			p.fail(nil, nil)
+			time.Sleep(10 * time.Second)
+			pending(t, p, 2)
 		})
 	}
-	// It may have counted.
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		submit(t, f, "acme", "one")
-		p.fail(only("Done", "acme", down), nil)
-		done(t, f, "acme", "one")
-		p.fail(nil, only("Submit", "", with(priority.ErrOutcomeUnknown)))
-		submit(t, f, "acme", "one")
-		back(t, f, p)
-		pending(t, p, 1)
-	})
 }
 
 func TestClose(t *testing.T) {
@@ -204,7 +173,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// An end is reported by the store that had the document, and by one of them.
+// An end is reported by the store that had the document.
 func TestDone_Ended(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		end := func(want string, documents ...string) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/check"
-	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/memory"
 )
@@ -20,26 +19,26 @@ import (
 // Options configures a [Store]. The zero value works.
 type Options struct {
 	// MaxFailures is how many failures of the primary in a row, of all callers
-	// together, open the circuit. Default: 10.
+	// together, open the circuit if a probe fails, too. Default: 10.
 	MaxFailures int
 
 	// RetryAfter is how often the Store probes the primary in the background after a
 	// failure, and sends it the Dones that it missed. Default: 500 ms.
 	RetryAfter time.Duration
 
-	// MaxDones is the most Dones remembered for the primary. Each further one replaces another,
-	// most likely of a customer with many, whose document counts as pending in the primary until
-	// its lease ends. Default: 100,000.
+	// MaxDones is the most Dones remembered for the primary. Each further one replaces one of a
+	// customer with many, whose document counts as pending in the primary until its lease
+	// ends. Default: 100,000.
 	MaxDones int
 
 	// OnChange is called when the circuit opens (true, and the primary's last
-	// error) and when it closes again (false, nil). Calls do not overlap. Default:
-	// nothing is called.
+	// error) and when it closes again (false, nil). Calls do not overlap, and the primary
+	// is not probed meanwhile. It may call Close. Default: nothing is called.
 	OnChange func(open bool, cause error)
 
-	// OnError is called with each error of the primary that callers do not get: memory
-	// answered, or a Done failed in the background. It must be safe for concurrent use
-	// and return soon. Default: nothing is called.
+	// OnError is called with each error of the primary, also in the background, except of
+	// calls that were wrong or canceled. It must be safe for concurrent use and return
+	// soon. Default: nothing is called.
 	OnError func(err error)
 }
 
@@ -57,16 +56,16 @@ const (
 //
 // A call that fails can take as long as the primary's timeout. After MaxFailures in a row
 // the circuit opens: memory answers at once, and only probes in the background go to the
-// primary, until it answers. A probe sends a Done of a document that does not exist, for
-// each of a few recent customers. If the primary fails for some customers and works for
-// others, as when one node of a cluster hangs, the circuit stays closed, and each call for
-// the former takes the primary's timeout.
+// primary, until it answers. A probe sends Dones of a few customers and documents that do not
+// exist. If the primary fails for some customers and works for others, as when one node of a
+// cluster hangs, the circuit stays closed, and each call for the former takes the primary's
+// timeout.
 //
 // What was counted without the primary is forgotten when it is back, which can only make
 // levels better. But Dones are remembered, as a document that still looks pending makes
-// its customer's next levels worse. They reach the primary soon after it is back, up to a
-// day later, and do not end a document that was submitted again meanwhile. (Where the primary has
-// no DoneLate, as a RedisStore has, only Submits of this process are known.)
+// its customer's next levels worse. They reach the primary soon after it is back, and do not end
+// a document that was submitted again meanwhile. (A primary without DoneLate, which a RedisStore
+// has, never gets them.)
 //
 // Some calls still return an error: a wrong call ([priority.ErrInvalid]), a call
 // whose context was canceled, and a Reset that the primary did not make. A call whose own
@@ -75,15 +74,18 @@ const (
 // It is safe for concurrent use. Close it before the primary's client.
 type Store struct {
 	primary priority.Store
-	late    late // the primary, if it can tell late Dones from others; else nil
+	late    late // the primary, if it can be told late Dones; else nil
 	memory  *memory.Store
 	opts    Options
 
 	breaker breaker
 	dones   dones
 	used    atomic.Bool // memory has answered since it was last cleared
-	retry   retry
-	news    news
+
+	retries atomic.Bool     // a goroutine runs retry
+	told    bool            // the last argument of OnChange; only that goroutine uses it
+	closed  context.Context // ends with Close
+	close   func()
 }
 
 var _ priority.Store = (*Store)(nil)
@@ -113,11 +115,11 @@ func New(primary priority.Store, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{primary: primary, memory: own, opts: *opts}
+	s.closed, s.close = context.WithCancel(context.Background())
 	s.late, _ = priority.As[late](primary)
 	s.opts.RetryAfter = cmp.Or(opts.RetryAfter, defaultRetryAfter)
 	s.breaker.most = int32(min(cmp.Or(opts.MaxFailures, defaultMaxFailures), math.MaxInt32))
-	s.dones.most = cmp.Or(opts.MaxDones, defaultMaxDones)
-	s.retry.turn = make(chan struct{}, 1)
+	s.dones = dones{most: cmp.Or(opts.MaxDones, defaultMaxDones), missed: make(map[document]missed), counts: make(map[string]int)}
 	return s, nil
 }
 
@@ -127,22 +129,30 @@ func New(primary priority.Store, opts *Options) (*Store, error) {
 func (s *Store) Degraded() bool { return s.breaker.failing() }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	return decide(s, ctx, customer, func(ctx context.Context, store priority.Store) (priority.Decision, error) {
-		return store.Next(ctx, customer)
-	})
+	return ask(s, ctx, customer, true,
+		func() (priority.Decision, error) { return s.primary.Next(ctx, customer) },
+		func(ctx context.Context) (priority.Decision, error) { return degraded(s.memory.Next(ctx, customer)) })
+}
+
+// degraded marks a decision of memory.
+func degraded(decision priority.Decision, err error) (priority.Decision, error) {
+	decision.Degraded = err == nil
+	return decision, err
 }
 
 func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
 	if err := check.N(customer, n); err != nil || n == 0 {
 		return nil, err
 	}
-	decisions, fromMemory, err := ask(s, ctx, customer, true, func(ctx context.Context, store priority.Store) ([]priority.Decision, error) {
-		return store.NextN(ctx, customer, n)
-	})
-	for i := range decisions {
-		decisions[i].Degraded = decisions[i].Degraded || fromMemory
-	}
-	return decisions, err
+	return ask(s, ctx, customer, true,
+		func() ([]priority.Decision, error) { return s.primary.NextN(ctx, customer, n) },
+		func(ctx context.Context) ([]priority.Decision, error) {
+			decisions, err := s.memory.NextN(ctx, customer, n)
+			for i := range decisions {
+				decisions[i].Degraded = true
+			}
+			return decisions, err
+		})
 }
 
 // NextEach implements [priority.Store]. Memory answers for the entries that the primary
@@ -151,102 +161,86 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 	if err := check.Each(customers); err != nil || len(customers) == 0 {
 		return nil, err
 	}
-	return each(s, ctx, customers, func(customer string) string { return customer }, func(ctx context.Context, store priority.Store, customers []string) ([]priority.Decision, error) {
-		return store.NextEach(ctx, customers)
-	})
+	return each(s, ctx, true, customers, s.counted,
+		func() ([]priority.Decision, error) { return s.primary.NextEach(ctx, customers) },
+		func(ctx context.Context, customer string) (priority.Decision, error) {
+			return degraded(s.memory.Next(ctx, customer))
+		})
 }
 
 func (s *Store) Submit(ctx context.Context, customer string, document priority.Document) (priority.Decision, error) {
-	return decide(s, ctx, customer, func(ctx context.Context, store priority.Store) (priority.Decision, error) {
-		began := time.Now()
-		decision, err := store.Submit(ctx, customer, document)
-		if store == s.primary {
-			s.dones.submitted(customer, document.ID, began, err)
-		}
-		return decision, err
-	})
+	return ask(s, ctx, customer, true,
+		func() (priority.Decision, error) { return s.primary.Submit(ctx, customer, document) },
+		func(ctx context.Context) (priority.Decision, error) {
+			return degraded(s.memory.Submit(ctx, customer, document))
+		})
 }
 
 // SubmitN implements [priority.Store]. Memory answers for the documents that the primary
-// did not count.
+// did not count: for the first 1,000, and for others until 250 ms have passed or the context
+// has ended.
 func (s *Store) SubmitN(ctx context.Context, customer string, documents []priority.Document) ([]priority.Decision, error) {
 	if err := check.SubmitN(customer, documents); err != nil || len(documents) == 0 {
 		return nil, err
 	}
-	return each(s, ctx, documents, func(priority.Document) string { return customer }, func(ctx context.Context, store priority.Store, documents []priority.Document) ([]priority.Decision, error) {
-		began := time.Now()
-		decisions, err := store.SubmitN(ctx, customer, documents)
-		if store == s.primary && s.dones.len() > 0 {
-			for i, err := range itemerrors.Of(err, len(documents)) {
-				s.dones.submitted(customer, documents[i].ID, began, err)
-			}
-		}
-		return decisions, err
-	})
+	return each(s, ctx, true, documents, func(priority.Document) { s.counted(customer) },
+		func() ([]priority.Decision, error) { return s.primary.SubmitN(ctx, customer, documents) },
+		func(ctx context.Context, document priority.Document) (priority.Decision, error) {
+			return degraded(s.memory.Submit(ctx, customer, document))
+		})
 }
 
 // Done implements [priority.Store]. A Done that the primary did not accept is remembered for
-// it, and is not an error.
-func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) (ended priority.Ended, err error) {
+// it, and is not an error unless the call was canceled.
+func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
 	if err := check.Done(customer, document, took); err != nil {
 		return priority.Ended{}, err
 	}
 	since := time.Now()
-	err = s.try(ctx, customer, false, func() (err error) {
-		ended, err = s.primary.Done(ctx, customer, document, took)
-		return err
-	})
-	answered := err == nil || s.answers(ctx, err)
-	if s.used.Load() {
-		if inMemory, _ := s.memory.Done(context.WithoutCancel(ctx), customer, document, took); err != nil && answered {
-			ended = inMemory
-		}
-	}
-	s.settle(customer, document, owed{took: took, since: since}, err, &ended)
-	if answered {
-		return ended, nil
-	}
-	return ended, err
+	return ask(s, ctx, customer, false,
+		func() (priority.Ended, error) {
+			ended, err := s.primary.Done(ctx, customer, document, took)
+			if err == nil {
+				s.ended(customer, document)
+			}
+			return ended, err
+		},
+		func(ctx context.Context) (priority.Ended, error) {
+			s.owe(customer, document, took, since)
+			return s.memory.Done(ctx, customer, document, took)
+		})
 }
 
-// DoneN implements [priority.Store], as Done does.
-func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) (ended []priority.Ended, err error) {
+// DoneN implements [priority.Store], as Done does, in the time of SubmitN.
+func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
 	if err := check.DoneN(customer, documents, took); err != nil || len(documents) == 0 {
 		return nil, err
 	}
-	since := time.Now()
-	err = s.try(ctx, customer, false, func() (err error) {
-		ended, err = s.primary.DoneN(ctx, customer, documents, took)
-		return err
-	})
-	errs := itemerrors.Of(err, len(documents))
-	if ended == nil {
-		ended = make([]priority.Ended, len(documents))
+	since, apiece := time.Now(), took/time.Duration(len(documents))
+	return each(s, ctx, false, documents, func(document string) { s.ended(customer, document) },
+		func() ([]priority.Ended, error) { return s.primary.DoneN(ctx, customer, documents, took) },
+		func(ctx context.Context, document string) (priority.Ended, error) {
+			s.owe(customer, document, apiece, since)
+			return s.memory.Done(ctx, customer, document, apiece)
+		})
+}
+
+// owe remembers a Done that the primary did not accept.
+func (s *Store) owe(customer, id string, took time.Duration, since time.Time) {
+	if s.late != nil {
+		s.dones.add(document{customer, id}, missed{took, since})
+		s.retryLater()
 	}
-	answered := err == nil || s.answers(ctx, err)
-	if s.used.Load() {
-		inMemory, _ := s.memory.DoneN(context.WithoutCancel(ctx), customer, documents, took)
-		for i, e := range inMemory {
-			if errs[i] != nil && answered {
-				ended[i] = e
-			}
-		}
-	}
-	for i, document := range documents {
-		s.settle(customer, document, owed{took: took / time.Duration(len(documents)), since: since}, errs[i], &ended[i])
-	}
-	if answered {
-		return ended, nil
-	}
-	return ended, &priority.BatchError{Errs: errs}
 }
 
 func (s *Store) Peek(ctx context.Context, customer string) (priority.State, error) {
-	state, fromMemory, err := ask(s, ctx, customer, false, func(ctx context.Context, store priority.Store) (priority.State, error) {
-		return store.Peek(ctx, customer)
-	})
-	state.Degraded = state.Degraded || fromMemory && err == nil
-	return state, err
+	return ask(s, ctx, customer, false,
+		func() (priority.State, error) { return s.primary.Peek(ctx, customer) },
+		func(ctx context.Context) (priority.State, error) {
+			state, err := s.memory.Peek(ctx, customer)
+			state.Degraded = err == nil
+			return state, err
+		})
 }
 
 // Reset implements [priority.Store]. It returns the primary's error, since the fleet's
@@ -255,7 +249,7 @@ func (s *Store) Reset(ctx context.Context, customer string) error {
 	if err := check.Customer(customer); err != nil {
 		return err
 	}
-	err := s.try(ctx, customer, false, func() error { return s.primary.Reset(ctx, customer) })
+	_, err := s.try(ctx, false, func() error { return s.primary.Reset(ctx, customer) })
 	_ = s.memory.Reset(context.WithoutCancel(ctx), customer)
 	return err
 }

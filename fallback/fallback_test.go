@@ -10,6 +10,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/internal/testing/bubble"
 	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/memory"
@@ -88,6 +89,46 @@ func TestFallback_Entries(t *testing.T) {
 		}
 		pending(t, p, 0)
 	})
+}
+
+// slow is a primary whose clock, which memory uses too, takes a while.
+type slow struct{ *primary }
+
+func (slow) Now() time.Time {
+	time.Sleep(ms / 10)
+	return time.Now()
+}
+
+// A call of many items takes no longer in memory than it may. What has no answer then is an error.
+func TestFallback_InTime(t *testing.T) {
+	for patience, want := range map[time.Duration]int{time.Hour: 2500, 150 * ms: 1500, 50 * ms: 1000} {
+		bubble.Test(t, func(t *testing.T) {
+			p := newPrimary(t)
+			f := open(t, slow{p}, nil)
+			outage(t, f, p)
+			documents := make([]string, 10_000)
+			for i := range documents {
+				documents[i] = fmt.Sprint(i)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			decisions, err := f.SubmitN(ctx, "acme", named.Documents(documents...))
+			answered := 0
+			for i, err := range itemerrors.Of(err, len(documents)) {
+				if decisions[i].Degraded {
+					answered++
+				} else if !errors.Is(err, priority.ErrNotCounted) {
+					t.Fatalf("within %v, document %d: %+v, %v", patience, i, decisions[i], err)
+				}
+			}
+			if answered < want || answered > want+1 {
+				t.Errorf("within %v, %d documents have a level, want %d", patience, answered, want)
+			}
+			if err := f.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func TestFallback_WrongCall(t *testing.T) {

@@ -263,7 +263,8 @@ func outage(t testing.TB, f *fallback.Store, p *primary) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
-	synctest.Wait() // a probe fails, too
+	time.Sleep(time.Second) // until a probe fails, too
+	synctest.Wait()
 	if !f.Open() || !f.Degraded() {
 		t.Fatalf("Open is %v, Degraded is %v after 10 failures", f.Open(), f.Degraded())
 	}

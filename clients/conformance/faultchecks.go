@@ -288,6 +288,23 @@ func checkNodes(w *world) {
 	}
 }
 
+// checkPart has Redis refuse one customer's documents while it counts another's: the first one's
+// levels go on in memory.
+func checkPart(w *world) {
+	const each = 25
+	s := w.site()
+	d := w.open(s.between.addr, enough, fields{"fallback": true})
+	w.warm(d)
+	s.between.let(slices.Repeat([]string{"OOM command not allowed when used memory > 'maxmemory'.", pass}, each)...)
+	for n := range int64(each) {
+		for _, customer := range []string{"refused", "counted"} {
+			if got := d.next(customer); got.Count != -n || got.Degraded != (customer == "refused") {
+				w.Errorf("document %d of the customer who is %s is %s", n+1, customer, asJSON(got))
+			}
+		}
+	}
+}
+
 // checkFallback has callers go on while the server stands still, and then while it is gone.
 // None gets an error, each is told that the level is a fallback's, and a flood does not
 // reach others. The server decides again when it is back, and has counted nothing while

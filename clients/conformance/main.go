@@ -58,6 +58,7 @@ var checks = []check{
 	{name: "a server that is gone has counted nothing, and comes back", run: checkRefused},
 	{name: "a server that stands still is outlived", run: checkOutage},
 	{name: "a fallback answers while the server is away", run: checkFallback},
+	{name: "a fallback answers for those whom a part of Redis refuses", run: checkPart},
 	{name: "a process ends when its input does", run: checkEnd},
 	{name: "customers live on all nodes of a cluster", run: checkNodes, where: onACluster},
 }

@@ -61,7 +61,6 @@ func outages(fault prioritytest.Fault) [][]step {
 		{submit("a", "b"), fail, done("a"), heals, reset, ofAnother(submit("a")), recovers, submit("c")},
 		{submit("a", "b"), next, next, fail, next, next, heals, ofAnother(reset), recovers, next},
 		{fail, next, heals, next, fail, next, heals, each, fail, each, next},
-		{submit("a"), fail, submit("a"), done("a"), heals, done("a")},
 		{fail, submit("a"), canceled, done("a"), heals, done("a")},
 		{submit("a", "b"), next, next, fail, next, ofAnother(reset), ofAnother(next), next, heals, recovers, next},
 		slices.Concat([]step{next, fail}, slices.Repeat([]step{next}, 12), // so many that a circuit opens

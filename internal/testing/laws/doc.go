@@ -1,8 +1,8 @@
 // Package laws tests that every store keeps the laws of a Store:
 //
 //  1. At most once. One call counts its documents 0 times or once. No error: exactly once,
-//     by the store that answered. ErrNotCounted: never. The end of a document is reported by
-//     exactly one Done; after a fault by at most one.
+//     by the store that answered. ErrNotCounted: never. Without faults, the end of a document
+//     is reported by exactly one Done.
 //  2. In time. No call takes longer than its timeout or its context, whatever hangs.
 //  3. Bounded. Goroutines have a bound, however many callers come; none is left behind.
 //  4. Levels err to the better side. After an outage a level may be better than the full

@@ -20,8 +20,7 @@ type account struct {
 	docs     map[string]doc
 	doneAt   time.Duration // the last Done that failed
 	second   second
-	ended    map[string]bool // since its last Submit, its end was reported to this process
-	others   bool            // another process did something since the last Reset
+	others   bool // another process did something since the last Reset
 }
 
 // doc says whether a document may be pending, and whether it may not be.
@@ -35,6 +34,7 @@ type doc struct {
 type second struct {
 	count   int64 // of its last decision by the count
 	has     bool
+	sure    bool            // it still has: no outage of all ends, which lets it forget
 	submits int64           // at most
 	pending map[string]bool // may be pending
 }
@@ -65,12 +65,13 @@ func (a *account) pending() (p bounds) {
 type book struct {
 	*run
 	accounts map[string]*account
+	away     bool // everything failed, and no document was counted since
 }
 
 func newBook(r *run) *book {
-	b := &book{r, make(map[string]*account)}
+	b := &book{run: r, accounts: make(map[string]*account)}
 	for _, customer := range customers {
-		b.accounts[customer] = &account{customer: customer, docs: make(map[string]doc), ended: make(map[string]bool)}
+		b.accounts[customer] = &account{customer: customer, docs: make(map[string]doc)}
 	}
 	return b
 }
@@ -101,9 +102,16 @@ func (b *book) step(s step) {
 	switch {
 	case s.call != nil:
 		b.judge(s.caller, s.call, b.call(s.caller, s.call))
+		time.Sleep(time.Millisecond) // what comes within one is not known to be later than a Done
 		return
 	case s.fault != nil:
 		fault := *s.fault
+		if fault.Customer == "" {
+			b.away = true
+			for _, a := range b.accounts {
+				a.second.sure = false
+			}
+		}
 		if b.fail(fault); fault.Class == priority.ErrCorrupt {
 			for _, a := range b.accounts {
 				for id, d := range a.docs { // a Done that it fails is not sent again
@@ -133,6 +141,7 @@ func (b *book) judge(c caller, what *call, got answer) {
 	for i, d := range got.decisions {
 		if got.errs[i] == nil && !d.Degraded && !c.other { // the fleet answers again: what was counted without it is forgotten
 			b.accounts[what.customer(i)].second = second{}
+			b.away = b.concerns("")
 		}
 	}
 	for i, err := range got.errs {
@@ -165,7 +174,7 @@ func (b *book) judge(c caller, what *call, got answer) {
 				}
 			}
 			if !c.other {
-				a.second.has, a.second.pending = false, nil
+				a.second = second{submits: a.second.submits}
 			}
 		}
 		changes[a.customer] = made
@@ -213,10 +222,11 @@ func (b *book) next(a *account, d priority.Decision, err error, counted *bounds)
 		broken(1, "count %d is level %d, not %+v", d.Count, level, d)
 	}
 	if d.Degraded {
-		if d.Count != 0 && !(a.second.has && d.Count == a.second.count-1) {
+		goesOn := a.second.has && d.Count == a.second.count-1
+		if !goesOn && (d.Count != 0 || a.second.sure) {
 			broken(4, "the degraded count of %q was %d in this outage, and cannot be %d", a.customer, a.second.count, d.Count)
 		}
-		a.second.count, a.second.has = d.Count, true
+		a.second.count, a.second.has, a.second.sure = d.Count, true, !b.away
 	}
 }
 
@@ -226,7 +236,6 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 	if !known {
 		held.out = true
 	}
-	delete(a.ended, id)
 	arrives := b.mayArrive(a, err)
 	least, most := 0, 0
 	if held.out {
@@ -273,19 +282,18 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 	}
 }
 
-// done judges the Done of a document. Its end is reported once, by the fleet or by the store
-// that answered in an outage; in an outage the report may be lost.
+// done judges the Done of a document. Its end is reported by the fleet, or by the store that
+// answered in an outage; in an outage the report may be lost.
 func (b *book) done(c caller, a *account, id string, ended priority.Ended, err error) {
 	held := a.docs[id]
 	second := !c.other && a.second.pending[id]
-	if !c.other {
+	if !c.other && err == nil {
 		delete(a.second.pending, id)
 	}
 	if reported := ended.Level > 0; reported {
-		if err != nil || !held.in && !second || !c.other && a.ended[id] {
+		if err != nil || !held.in && !second {
 			broken(1, "the end of %q of %q, which may be pending in the fleet: %v, elsewhere: %v, is reported: %+v, %v", id, a.customer, held.in, second, ended, err)
 		}
-		a.ended[id] = !c.other && !b.corrupt(a)
 		held.in = held.in && second
 	} else if err == nil && held.in && !held.out && (c.other || !b.excused(a.customer)) {
 		broken(1, "the end of %q of %q is not reported", id, a.customer)
