@@ -153,6 +153,31 @@ test('where a part of Redis fails, memory forgets a customer when Redis has coun
   assert.equal(await count('acme'), 0);
 });
 
+test("a caller's own deadline opens no circuit, but has the store find out whether Redis answers", async () => {
+  let isAway = false;
+  let asked = 0;
+  const fallback = new Fallback(async (_, signal) => {
+    asked++;
+    if (isAway || signal) throw new NotCounted('docpriority: no answer');
+    return [1, 0];
+  });
+  const call = (signal) => fallback.answer({ script: 'next', name: 'acme', args: [], tier: settings }, signal);
+  const impatient = async () => {
+    assert.ok((await call(AbortSignal.abort(new DOMException('too late', 'TimeoutError')))).degraded);
+    await fallback.probing;
+    return fallback.degraded;
+  };
+  for (let i = 0; i < 12; i++) assert.equal(await impatient(), false);
+  isAway = true;
+  for (let i = 0; i < 10; i++) assert.equal(await impatient(), true);
+  await call(); // it tries
+  asked = 0;
+  await call();
+  assert.equal(asked, 0);
+  isAway = false;
+  assert.equal(await impatient(), false);
+});
+
 test('customers leave the memory when their counts are over and their recent documents have faded', () => {
   let now = 0;
   const memory = new Memory({ clock: () => now });
