@@ -78,9 +78,7 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
   });
 
   for (const [when, attempts, errors, tries] of [
-    ['after success', 3, [], 1],
     ['after the attempt that succeeds, and not before', 3, [new Error('busy'), new Error('busy')], 3],
-    ['after the final attempt', 2, [new Error('busy'), new Error('busy')], 2],
     ['after an UnrecoverableError', 5, [new UnrecoverableError('no document')], 1],
     ['after the attempt behind a DelayedError', 1, [new DelayedError()], 2],
     ['after the attempt behind a RateLimitError', 1, [new RateLimitError()], 2],

@@ -39,19 +39,6 @@ describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'C
         }
       });
 
-      withStore('each customer has a count, which all programs see', async (store) => {
-        for (const count of [0, -1]) {
-          const decisions = await Promise.all(customers.map((customer) => store.next(customer)));
-          assert.deepEqual(new Set(decisions.map((decision) => decision.count)), new Set([count]));
-        }
-        for (const customer of customers) {
-          assert.equal((await store.submit(customer, 'd')).pending, 1);
-          assert.equal((await store.done(customer, 'd', 5)).level, 1);
-          assert.equal(await (await masterFor(store.keys(customer).count)).redis.get(store.keys(customer).count.toString()), '-1');
-          await store.reset(customer);
-        }
-      });
-
       test('a member follows policies and reports, wherever these keys are', async () => {
         const prefix = randomUUID();
         const [control, fleet] = (await Promise.all(['{control}', '{fleet}'].map(masterFor))).map(({ redis }) => redis);
@@ -132,12 +119,4 @@ describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'C
       }
     });
   }
-
-  test('without a server that answers nothing is counted, and the reason is told', async () => {
-    for (const [, make] of newest(clusters)) {
-      const store = new Store(make(['redis://127.0.0.1:1']), { timeout: 1_000 });
-      await assert.rejects(store.next('acme'), (error) => error instanceof NotCounted && /no connection in time: .*(ECONNREFUSED|Connection is closed)/.test(error.message));
-      await store.close();
-    }
-  });
 });

@@ -150,21 +150,6 @@ describe('faults', { concurrency: true }, () => {
         await closed;
       });
 
-      withServer('what is in flight when the connection breaks is sent once, and what comes next is answered', (_, connection) => (connection === 1 ? undefined : replies.next), async (server, open) => {
-        const store = open();
-        const lost = Promise.allSettled(Array.from({ length: 20 }, () => store.next('acme')));
-        await server.until(() => server.scripts.length === 20);
-        for (const socket of server.open) socket.destroy();
-        for (const { reason } of await lost) assert.ok(reason instanceof OutcomeUnknown, reason);
-        assert.equal((await store.next('acme')).level, 1);
-        assert.equal(server.scripts.length, 21);
-      });
-
-      withServer('a server that takes connections and says nothing', () => undefined, async (server, open) => {
-        const error = await open({ timeout: 500 }).next('acme').catch((error) => error);
-        assert.ok(error instanceof OutcomeUnknown || (error instanceof NotCounted && server.scripts.length === 0), error);
-      }, { greets: () => false });
-
       withServer('a master that has become a replica, or that the network has lost, is left for a new connection', (_, connection) => {
         return { 1: undefined, 2: "-READONLY You can't write against a read only replica.\r\n" }[connection] ?? (connection > 2 ? replies.next : undefined);
       }, async (server, open) => {
