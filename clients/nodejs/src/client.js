@@ -240,6 +240,7 @@ class NodeRedis {
     const { signal } = this.#ending;
     setMaxListeners(0, signal);
     const reconnectStrategy = (tries) => {
+      this.#takeBack();
       for (const listener of getEventListeners(signal, 'abort')) signal.removeEventListener('abort', listener);
       return !signal.aborted && pauseToConnect(tries);
     };
@@ -250,7 +251,7 @@ class NodeRedis {
         defaults: { ...withSocket(settings.defaults), ...nodeRedisNodeOptions },
       })
       : client.duplicate({ ...nodeRedisOptions, ...nodeRedisNodeOptions, ...withSocket({ socket: settings.socket }) });
-    for (const broken of ['error', 'node-error']) this.#client.on(broken, (error) => this.#interrupt(error));
+    for (const broken of ['error', 'node-error']) this.#client.on(broken, (error) => (this.connectionError = error));
     for (const ready of ['ready', 'node-ready']) this.#client.on(ready, () => (this.connectionError = undefined));
     this.#client.connect().then(() => (this.isReady = true), (error) => {
       this.failed = true;
@@ -285,8 +286,7 @@ class NodeRedis {
   // When a connection breaks, node-redis 5 still writes what it has queued in this turn of the event
   // loop, and later takes the replies to other commands for these. So it gives them back, and gets none.
   // (The newest first: in another order, 5.0 loses those that come later.)
-  #interrupt(error) {
-    this.connectionError = error;
+  #takeBack() {
     for (const unsent of [...this.#unsent].reverse()) unsent.abort();
     this.#turn = new Promise(setImmediate);
   }
