@@ -4,8 +4,8 @@ package nodetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,9 +19,9 @@ import (
 // Copy is a copy of what Node.js programs of this repository need of it. The zero Copy
 // is ready to use. A package's tests share one, and its TestMain removes it.
 type Copy struct {
-	mu        sync.Mutex
-	root      string
-	installed map[string]error
+	once sync.Once
+	root string
+	err  error
 }
 
 // Install returns the copy of a folder, such as clients/nodejs, with what its
@@ -30,23 +30,26 @@ func (c *Copy) Install(tb testing.TB, root, folder string) string {
 	tb.Helper()
 	redistest.Find(tb, "node", "nodejs npm")
 	npm := redistest.Find(tb, "npm", "nodejs npm")
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.root == "" {
-		to, err := copied(root)
-		if err != nil {
-			tb.Fatal(err)
+	c.once.Do(func() {
+		if c.root, c.err = os.MkdirTemp("", "nodejs-"); c.err != nil {
+			return
 		}
-		c.root, c.installed = to, make(map[string]error)
+		// Not node_modules, which a developer may have there.
+		for _, name := range []string{"vectors", folder + "/src", folder + "/test", folder + "/conformance"} {
+			c.err = errors.Join(c.err, os.CopyFS(filepath.Join(c.root, name), os.DirFS(filepath.Join(root, name))))
+		}
+		for _, name := range []string{"package.json", "package-lock.json", "README.md", "LICENSE"} {
+			text, err := os.ReadFile(filepath.Join(root, folder, name))
+			c.err = errors.Join(c.err, err, os.WriteFile(filepath.Join(c.root, folder, name), text, 0o644))
+		}
+		if c.err == nil {
+			c.err = install(npm, filepath.Join(c.root, folder))
+		}
+	})
+	if c.err != nil {
+		redistest.Skip(tb, c.err.Error())
 	}
-	dir := filepath.Join(c.root, folder)
-	if _, ok := c.installed[folder]; !ok {
-		c.installed[folder] = install(npm, dir)
-	}
-	if err := c.installed[folder]; err != nil {
-		redistest.Skip(tb, err.Error())
-	}
-	return dir
+	return filepath.Join(c.root, folder)
 }
 
 // Remove removes the copy.
@@ -54,42 +57,6 @@ func (c *Copy) Remove() {
 	if c.root != "" {
 		_ = os.RemoveAll(c.root)
 	}
-}
-
-func copied(root string) (string, error) {
-	to, err := os.MkdirTemp("", "nodejs-")
-	if err != nil {
-		return "", err
-	}
-	for _, folder := range []string{"clients/nodejs", "vectors"} {
-		if err := copyFolder(filepath.Join(root, folder), filepath.Join(to, folder)); err != nil {
-			return "", err
-		}
-	}
-	return to, nil
-}
-
-func copyFolder(from, to string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			if entry.Name() == "node_modules" {
-				return filepath.SkipDir
-			}
-			return os.MkdirAll(filepath.Join(to, name), 0o755)
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(to, name), text, 0o644)
-	})
 }
 
 func install(npm, dir string) error {

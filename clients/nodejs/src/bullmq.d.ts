@@ -1,5 +1,5 @@
 /**
- * Levels for the jobs of BullMQ, 5 or 6: a job's level is its priority. A program that has a
+ * Levels for the jobs of BullMQ, 5.56.9 or later: a job's level is its priority. A program that has a
  * queue and a worker adds a line for the queue and two for the worker.
  *
  * ```js
@@ -24,7 +24,8 @@ type Data<Queue extends JobQueue> = Parameters<Queue['add']>[1];
 export interface SubmitJobsOptions<Data> {
   /**
    * Returns a job's customer, 1 to 512 bytes. A job for which it returns undefined or '' is
-   * added unchanged and not submitted.
+   * added and not submitted. Without a priority it is served first, so a process warning
+   * names such jobs, once a name.
    */
   customerOf: (data: Data, name: string) => string | undefined;
   /** Returns how much work a job is, in any unit that all jobs share; 0, undefined or null if that is not known, the default. */
@@ -36,7 +37,8 @@ export interface SubmitJobsOptions<Data> {
  * callers need not change. Each job is a document with a random id, which the job carries
  * with its customer among its options. If the store cannot answer, add and addBulk reject,
  * and nothing is added. If BullMQ cannot add a job, or ignores it because of its jobId,
- * deduplication or repeat, the document is done.
+ * deduplication or repeat, the document is done. Jobs that BullMQ may replace by another one of their
+ * deduplication id share a document; such an id belongs to one customer.
  *
  * Returns the queue. Throws a TypeError if it was called for the queue already.
  */

@@ -4,11 +4,12 @@
 //
 // BullMQ is not imported: the used parts of its objects are the same in versions 5 and 6.
 
-const { randomUUID } = require('node:crypto');
+const { createHash, randomUUID } = require('node:crypto');
 const { checkKind, checkMethods, checkNames } = require('./check.js');
 const { OutcomeUnknown } = require('./errors.js');
 
 const maxDocuments = 100; // documents in a call of submitN
+const maxNames = 1_000; // of jobs without a level; no process is warned of more
 
 // A job carries its document in this option, because neither retries nor updateData change options.
 const option = 'docpriority';
@@ -34,29 +35,33 @@ function submitJobs(queue, store, options) {
   return queue;
 
   async function submitAndAdd(jobs, addAll) {
-    const documents = jobs.map(({ name, data }) => {
+    const options = jobs.map(({ opts }) => ({ ...queue.defaultJobOptions, ...opts }));
+    const documents = jobs.map(({ name, data }, i) => {
       const customer = customerOf(data, name);
-      return customer ? { customer, document: randomUUID(), cost: costOf(data, name) ?? 0 } : undefined;
+      if (customer) return { customer, document: idOf(queue, options[i]), cost: costOf(data, name) ?? 0 };
+      if (!options[i].priority) warnOfNoLevel(name);
+      return undefined;
     });
     let added;
     try {
       await submit(store, documents.filter(Boolean));
-      added = await addAll(jobs.map((job, i) => (documents[i] ? withDocument(job, documents[i]) : job)));
+      added = await addAll(jobs.map((job, i) => withDocument(job, documents[i])));
     } catch (error) {
       await Promise.all(documents.map((document) => document?.mayBePending && done(store, document)));
       throw error;
     }
-    await Promise.all(added.map((job, i) => documents[i] && doneIfIgnored(job, documents[i], jobs[i].opts)));
+    const places = new Map(documents.map((document, i) => [document?.document, i])); // of several jobs with one document, the latest
+    await Promise.all(Array.from(places.values(), (i) => documents[i] && doneIfIgnored(added[i], documents[i], options[i])));
     return added;
   }
 
-  // BullMQ ignores a second job with the same jobId, deduplication id or, in version 5,
-  // repetition; and a job whose repetitions are over.
-  async function doneIfIgnored(added, document, { jobId, deduplication, repeat } = {}) {
-    if (jobId === undefined && deduplication === undefined && repeat === undefined) return;
+  // BullMQ ignores a second job with the same jobId, deduplication id or, in version 5, debounce id
+  // or repetition; and a job whose repetitions are over.
+  async function doneIfIgnored(added, document, { jobId, deduplication, debounce, repeat }) {
+    if (!(jobId ?? deduplication ?? debounce ?? repeat)) return;
     try {
       const job = added && (await queue.getJob(added.id));
-      if (documentOf(job)?.document !== document.document) await done(store, document);
+      if (documentOf(job)?.document !== document.document || job.finishedOn) await done(store, document);
     } catch (error) {
       warn(error); // add must not fail: BullMQ has added the job
     }
@@ -89,7 +94,18 @@ function doneAtEnd(store) {
   };
 }
 
-const withDocument = ({ opts, ...job }, { customer, document, level }) => ({ ...job, opts: { ...opts, priority: level, [option]: { customer, document } } });
+// A job to add may have the options of another one, whose document is not its own.
+function withDocument({ opts, ...job }, { customer, document, level } = {}) {
+  const { [option]: another, ...own } = opts ?? {};
+  return { ...job, opts: customer ? { ...own, priority: level, [option]: { customer, document } } : own };
+}
+
+// BullMQ does not tell which job it replaces by another one: so these are one document, which is
+// pending until one of them has been processed.
+function idOf(queue, { deduplication }) {
+  if (!deduplication?.replace && !deduplication?.keepLastIfActive) return randomUUID();
+  return createHash('sha256').update(JSON.stringify([queue.qualifiedName, deduplication.id])).digest('hex');
+}
 
 const documentOf = (job) => job?.opts?.[option];
 
@@ -133,6 +149,15 @@ function isFinal({ attemptsMade, opts }, error) {
 // As BullMQ knows them:
 const pauses = new Set(['DelayedError', 'WaitingError', 'WaitingChildrenError']); // by name
 const rateLimited = 'bullmq:rateLimitExceeded'; // by message
+
+const namesWithoutLevel = new Set();
+
+// BullMQ serves such jobs before all others.
+function warnOfNoLevel(name) {
+  if (namesWithoutLevel.has(name) || namesWithoutLevel.size >= maxNames) return;
+  namesWithoutLevel.add(name);
+  warn(`docpriority: jobs named ${JSON.stringify(name)} have no level and no priority, because customerOf returns nothing`);
+}
 
 const warn = (error) => process.emitWarning(error instanceof Error ? error : String(error));
 

@@ -18,17 +18,16 @@ class Lost extends Error {}
 /** Tells whether a server is only a replica: its master is elsewhere. */
 const isReplica = (error) => error instanceof Refused && readOnlyServer.test(error.message);
 
-/**
- * Returns the class of error that a call ends with, whether it may be retried, and
- * whether the retry needs the script's text.
- */
+/** Tells whether Redis does not know a script. A proxy may put a word in front. */
+const isNoScript = (error) => error instanceof Refused && /^(ERR )?NOSCRIPT /.test(error.message);
+
+/** Returns the class of error that a call ends with, and whether it may be retried. */
 function judge(error, { repeatable, readOnly }) {
   if (error instanceof Unsent) return { Class: NotCounted, again: true };
   if (error instanceof Lost) {
     return readOnly ? { Class: NotCounted, again: true } : { Class: OutcomeUnknown, again: repeatable };
   }
   const text = error.message;
-  if (text.startsWith('NOSCRIPT ')) return { Class: NotCounted, noScript: true };
   if (corrupt.test(text)) return { Class: Corrupt };
   if (refusedForAMoment.test(text) || readOnlyServer.test(text)) return { Class: NotCounted, again: true };
   if (refused.test(text) || readOnly) return { Class: NotCounted };
@@ -45,4 +44,4 @@ const refused = new RegExp(
     '|-OOM |OOM command not allowed|-MISCONF |-NOREPLICAS ',
 );
 
-module.exports = { Refused, Unsent, Lost, isReplica, judge };
+module.exports = { Refused, Unsent, Lost, isNoScript, isReplica, judge };

@@ -6,7 +6,7 @@
 
 const { isAscii } = require('node:buffer');
 const { getEventListeners, setMaxListeners } = require('node:events');
-const { isReplica, Lost, Refused, Unsent } = require('./classify.js');
+const { isNoScript, isReplica, Lost, Refused, Unsent } = require('./classify.js');
 const { kindOf } = require('./check.js');
 
 // In milliseconds:
@@ -18,7 +18,7 @@ class Wire {
   #client;
   #replacement; // the client that is used instead once it is ready
   #openedAt; // when the newest client was opened
-  #clients = new Set(); // those that have not ended
+  #clients = new Map(); // those that have not ended, with the scripts that each has loaded, by their SHA-1s
 
   constructor(client) {
     this.#newClient = constructorOf(client);
@@ -39,14 +39,40 @@ class Wire {
     }
   }
 
-  /** Loads a script where a key lives, or everywhere. Whether that works does not matter to a call. */
-  load(text, key, deadline) {
-    for (const reply of this.#client.load(text, key, deadline.signal)) reply.catch(() => {});
+  /** Runs a script, which is loaded first, once for all calls. Its text is sent with the call where SCRIPT is not to be had. */
+  async runScript({ text, sha1 }, args, key, deadline) {
+    let load;
+    for (let tries = 0, isLoaded = true; tries < 2 && isLoaded; tries++) {
+      load = await this.#load(text, sha1, load, deadline);
+      isLoaded = await load.reply;
+      try {
+        return await this.send(['EVALSHA', sha1, ...args], key, deadline);
+      } catch (error) {
+        if (!isNoScript(error)) throw error; // else it was lost with a restart
+      }
+    }
+    return this.send(['EVAL', text, ...args], key, deadline);
   }
 
   /** Ends the connections. No call may be in progress. */
   close() {
-    for (const client of this.#clients) client.end();
+    for (const client of this.#clients.keys()) client.end();
+  }
+
+  // Waits until a server has answered to SCRIPT LOAD, of which one did not help the call. No call waits
+  // for a node of a cluster that hangs: the others' calls go to nodes that answer, behind their loads.
+  async #load(text, sha1, outdated, deadline) {
+    const client = await this.#ready(deadline);
+    const loads = this.#clients.get(client);
+    if (loads.get(sha1) === outdated) loads.set(sha1, { reply: Promise.any(client.load(text)).then(() => true, () => false) });
+    const load = loads.get(sha1);
+    try {
+      await deadline.race(load.reply);
+    } catch (error) {
+      if (deadline.timedOut) this.#renew();
+      throw new Unsent(error.message);
+    }
+    return load;
   }
 
   // It polls. If all calls waited for one promise, it would keep something of each in memory until
@@ -84,7 +110,7 @@ class Wire {
   #open() {
     this.#openedAt = performance.now();
     const client = this.#newClient();
-    this.#clients.add(client);
+    this.#clients.set(client, new Map());
     return client;
   }
 
@@ -104,11 +130,12 @@ function constructorOf(client) {
 // Returns the milliseconds until the next attempt to connect, however many there were.
 const pauseToConnect = (tries) => Math.min(50 * 2 ** Math.min(tries, 6), 2_000) * (0.5 + Math.random() / 2);
 
-// For ioredis: single servers, and the nodes of a cluster.
+// For ioredis, which counts tries from 1: single servers, and the nodes of a cluster.
+const ioredisPause = (tries) => pauseToConnect(tries - 1);
 const ioredisOptions = {
   lazyConnect: false,
-  retryStrategy: pauseToConnect,
-  sentinelRetryStrategy: pauseToConnect,
+  retryStrategy: ioredisPause,
+  sentinelRetryStrategy: ioredisPause,
   autoResendUnfulfilledCommands: false, // else a document may be counted again after reconnecting
   reconnectOnError: null, // it may resend, too
   maxRetriesPerRequest: 0, // a command that was sent fails when its connection does
@@ -124,7 +151,7 @@ const ioredisOptions = {
 };
 const ioredisClusterOptions = {
   lazyConnect: false,
-  clusterRetryStrategy: pauseToConnect,
+  clusterRetryStrategy: ioredisPause,
   retryDelayOnFailover: 0, // else commands that were lost with a node are sent to the next one
   retryDelayOnClusterDown: 0, // the store tries again itself, within the call's time
   enableOfflineQueue: true, // because a node's first command opens its connection
@@ -142,6 +169,10 @@ class Ioredis {
     this.#redis = client.isCluster
       ? client.duplicate([], { ...ioredisClusterOptions, redisOptions: { ...client.options.redisOptions, ...ioredisOptions } })
       : client.duplicate(ioredisOptions);
+    if (client.isCluster) { // else ioredis asks other nodes again and again, longer than a call lasts
+      const handle = this.#redis.handleError.bind(this.#redis);
+      this.#redis.handleError = (error, tries, handlers) => (error.message.startsWith('TRYAGAIN ') ? handlers.defaults() : handle(error, tries, handlers));
+    }
     this.#redis.on('error', (error) => (this.connectionError = error.lastNodeError ?? error));
     this.#redis.on('ready', () => (this.connectionError = undefined));
   }
@@ -198,6 +229,8 @@ class NodeRedis {
   failed = false; // whether it has given up connecting
   #client;
   #isCluster;
+  #unsent = new Set(); // what takes commands back, unless they have been written
+  #turn; // of the event loop, in which a connection broke
   #ending = new AbortController(); // closes the socket that is still connecting, which destroy leaves alone
 
   constructor(client) {
@@ -207,6 +240,7 @@ class NodeRedis {
     const { signal } = this.#ending;
     setMaxListeners(0, signal);
     const reconnectStrategy = (tries) => {
+      this.#takeBack();
       for (const listener of getEventListeners(signal, 'abort')) signal.removeEventListener('abort', listener);
       return !signal.aborted && pauseToConnect(tries);
     };
@@ -217,8 +251,7 @@ class NodeRedis {
         defaults: { ...withSocket(settings.defaults), ...nodeRedisNodeOptions },
       })
       : client.duplicate({ ...nodeRedisOptions, ...nodeRedisNodeOptions, ...withSocket({ socket: settings.socket }) });
-    this.#client.on('error', (error) => (this.connectionError = error));
-    this.#client.on('node-error', (error) => (this.connectionError = error));
+    for (const broken of ['error', 'node-error']) this.#client.on(broken, (error) => (this.connectionError = error));
     for (const ready of ['ready', 'node-ready']) this.#client.on(ready, () => (this.connectionError = undefined));
     this.#client.connect().then(() => (this.isReady = true), (error) => {
       this.failed = true;
@@ -227,12 +260,35 @@ class NodeRedis {
   }
 
   send(args, key, abortSignal) {
-    const options = { abortSignal, typeMapping: {}, timeout: undefined };
-    return this.#isCluster ? this.#client.sendCommand(key, false, args, options) : this.#client.sendCommand(args, options);
+    return this.#command(abortSignal, (options) => (this.#isCluster ? this.#client.sendCommand(key, false, args, options) : this.#client.sendCommand(args, options)));
   }
 
-  load(text, key, abortSignal) {
-    return [this.send(['SCRIPT', 'LOAD', text], key, abortSignal)];
+  load(text) {
+    const nodes = this.#isCluster ? this.#client.masters.map((master) => this.#client.nodeClient(master)) : [this.#client];
+    return nodes.map((node) => this.#command(undefined, async (options) => (await node).sendCommand(['SCRIPT', 'LOAD', text], options)));
+  }
+
+  async #command(abortSignal, send) {
+    await this.#turn;
+    const unsent = new AbortController();
+    const abort = () => unsent.abort();
+    if (abortSignal?.aborted) abort();
+    abortSignal?.addEventListener('abort', abort);
+    this.#unsent.add(unsent);
+    try {
+      return await send({ abortSignal: unsent.signal, typeMapping: {}, timeout: undefined });
+    } finally {
+      this.#unsent.delete(unsent);
+      abortSignal?.removeEventListener('abort', abort);
+    }
+  }
+
+  // When a connection breaks, node-redis 5 still writes what it has queued in this turn of the event
+  // loop, and later takes the replies to other commands for these. So it gives them back, and gets none.
+  // (The newest first: in another order, 5.0 loses those that come later.)
+  #takeBack() {
+    for (const unsent of [...this.#unsent].reverse()) unsent.abort();
+    this.#turn = new Promise(setImmediate);
   }
 
   failureOf(error) {

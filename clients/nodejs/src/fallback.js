@@ -2,6 +2,7 @@
 
 // Answers from this process's memory while Redis cannot.
 
+const { randomUUID } = require('node:crypto');
 const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 const { Memory } = require('./memory.js');
 
@@ -18,6 +19,7 @@ class Fallback {
   #wasAway = false; // memory has answered for everybody since it was last cleared
   #warned = false; // in this outage
   #warnedAt = -Infinity;
+  probing; // a promise while a call finds out whether Redis answers
 
   /** ask runs a call of the store on Redis. */
   constructor(ask) {
@@ -41,12 +43,24 @@ class Fallback {
       return { reply };
     } catch (error) {
       if (error instanceof Corrupt) this.#noteAnswer(); // Redis did answer, if only about its key
-      if (!isOutage(error) || isCanceled(signal)) throw error;
-      if (!signal?.aborted && ++this.#failures >= maxFailures) this.#wasAway = true; // an aborted call proves nothing
-      if (isReset) throw error;
+      if (!isOutage(error)) throw error;
+      if (signal?.aborted) this.probing ??= this.#probe(call).finally(() => (this.probing = undefined));
+      else this.#noteFailure();
+      if (isReset || isCanceled(signal)) throw error;
       this.#warn(error);
       return this.#remember(call);
     }
+  }
+
+  // A caller's own deadline proves nothing. With the store's, a done of a document that does not
+  // exist finds out whether Redis answers.
+  async #probe({ keysByKind, tier }) {
+    const call = { operation: 'done', script: 'done', keysByKind, tier, args: ['0', '', randomUUID()], isReply: () => true };
+    await this.#ask(call).then(() => this.#noteAnswer(), (error) => isOutage(error) && this.#noteFailure());
+  }
+
+  #noteFailure() {
+    if (++this.#failures >= maxFailures) this.#wasAway = true;
   }
 
   // Now that Redis counts a customer again, memory forgets that customer, which makes levels

@@ -185,8 +185,8 @@ export interface StoreOptions {
 export interface CallOptions {
   /**
    * Ends the call early: with NotCounted if nothing was sent yet, else with OutcomeUnknown.
-   * If it is AbortSignal.timeout, the fallback answers, but such a call is not one of the ten
-   * failures after which it answers at once.
+   * If it is AbortSignal.timeout, the fallback answers, and a call of the store's own finds out
+   * whether Redis answers: the caller's is not one of the ten failures.
    */
   signal?: AbortSignal;
 }

@@ -2,7 +2,7 @@
 
 // Runs one script, at most once where that matters, and in time.
 
-const { judge, Lost } = require('./classify.js');
+const { judge, Lost, Unsent } = require('./classify.js');
 const { OutcomeUnknown } = require('./errors.js');
 
 /**
@@ -11,22 +11,23 @@ const { OutcomeUnknown } = require('./errors.js');
  * keysByKind: the key to be named is not always among keys.
  */
 async function run(wire, call, deadline) {
-  const { script, keys, args, isReply } = call;
-  let misses = 0; // how often Redis did not know the script: then it is loaded, and the second time it is sent with the call
+  const { script, keys, overrideKey, args, isReply, bound } = call;
+  let isApart = false; // whether the override is read by itself, because the cluster moves the keys' slot, and where one key is, another is not
   let mayHaveRun = false;
   let before; // how the previous try ended
   for (let tries = 0; ; ) {
     try {
-      const command = [...(misses < 2 ? ['EVALSHA', script.sha1] : ['EVAL', script.text]), String(keys.length), ...keys, ...args];
-      const reply = await wire.send(command, keys[0], deadline);
+      const bounds = isApart && (await readBounds(wire, call, deadline));
+      const allKeys = overrideKey && !isApart ? [...keys, overrideKey] : keys;
+      const reply = await wire.runScript(script, [String(allKeys.length), ...allKeys, ...args], keys[0], deadline);
       if (!Array.isArray(reply) || !isReply(reply)) throw new Lost('unexpected reply');
-      return reply;
+      return isApart ? bound(reply, bounds) : reply;
     } catch (error) {
-      const { Class, again, noScript } = judge(error, call);
-      if (noScript && misses < 2) {
-        if (misses++ === 0) wire.load(script.text, keys[0], deadline); // because Redis 7.4 keeps no more than 500 scripts that came by EVAL
+      if (overrideKey && bound && !isApart && error.message.startsWith('TRYAGAIN ')) {
+        isApart = true;
         continue;
       }
+      const { Class, again } = judge(error, call);
       mayHaveRun ||= Class === OutcomeUnknown;
       if (again && (await deadline.pause(pauseOf(tries++)))) {
         before = error.message;
@@ -35,6 +36,23 @@ async function run(wire, call, deadline) {
       throw new (mayHaveRun ? OutcomeUnknown : Class)(message(call, error, before), { cause: deadline.isOver ? deadline.signal.reason : (error.cause ?? error) });
     }
   }
+}
+
+// Returns [earliest, latest], or an empty array. A key of another kind is no override.
+async function readBounds(wire, { overrideKey, levels }, deadline) {
+  try {
+    return boundsOf(await wire.send(['GET', overrideKey], overrideKey, deadline), levels);
+  } catch (error) {
+    if (/^WRONGTYPE /.test(error.message)) return [];
+    throw error instanceof Lost ? new Unsent(error.message, { cause: error.cause }) : error; // nothing has been counted
+  }
+}
+
+/** Returns what an override's text means, as lua/common/override.lua reads it. */
+function boundsOf(text, levels) {
+  const [, how, digits] = /^([<>]?=)([1-9]\d?\d?)(?: |$)/.exec(text) ?? [];
+  const level = Math.min(Number(digits), levels);
+  return how ? [how === '<=' ? 1 : level, how === '>=' ? levels : level] : [];
 }
 
 // Returns 4 milliseconds at first, later up to 64; less by up to a half, at random, so that a fleet
@@ -51,4 +69,4 @@ function message({ operation, keysByKind, keys }, { message: now }, before) {
   return `docpriority: ${operation} ${key}: ${now}${before === undefined || before === now ? '' : `; before that: ${before}`}`;
 }
 
-module.exports = { isIntegers, run };
+module.exports = { boundsOf, isIntegers, run };

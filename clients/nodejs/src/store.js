@@ -21,11 +21,11 @@ const optionsPosition = { next: 'second', nextN: 'third', submit: 'third', submi
 const enter = Symbol('enter');
 const optionNames = ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'overrides', 'lease', 'fallback'];
 
-// The keys of each script, without that of the override; errors name the first. repeatable and
-// readOnly say what a lost reply means.
+// The keys of each script, without that of the override; errors name the first. bound gives a reply the
+// bounds of an override that the script has not read. repeatable and readOnly say what a lost reply means.
 const scripts = {
-  next: { kinds: ['count'], readsOverride: true },
-  submit: { kinds: ['pending'], readsOverride: true, repeatable: true },
+  next: { kinds: ['count'], readsOverride: true, bound: ([level, count, resetIn], bounds) => [level, count, resetIn, level, ...bounds] },
+  submit: { kinds: ['pending'], readsOverride: true, bound: (reply, bounds) => reply.map((n, i) => (i % 4 === 0 ? clamp(n, ...bounds) : n)), repeatable: true },
   done: { kinds: ['pending'], repeatable: true },
   peek: { kinds: ['count', 'pending'], readsOverride: true, readOnly: true },
   reset: { kinds: ['count', 'pending'] },
@@ -132,12 +132,18 @@ class Store {
   }
 
   async close() {
-    this.#closing ??= Promise.allSettled([...this.#calls, this.#member?.leave()]).then(() => this.#wire?.close());
+    this.#closing ??= this.#close();
     await this.#closing;
   }
 
   async [Symbol.asyncDispose]() {
     await this.close();
+  }
+
+  async #close() {
+    await Promise.allSettled([...this.#calls, this.#member?.leave()]);
+    await this.#fallback?.probing;
+    this.#wire?.close();
   }
 
   [enter](newMember) {
@@ -234,8 +240,9 @@ class Store {
 
   #askRedis({ script, keysByKind, tier, ...call }, signal) {
     const { kinds, readsOverride, ...properties } = scripts[script];
-    const keys = [...kinds, ...(readsOverride && this.#overrides ? ['override'] : [])].map((kind) => keysByKind[kind]);
-    const request = { ...call, ...properties, keysByKind, keys, script: tier.scripts[script] };
+    const keys = kinds.map((kind) => keysByKind[kind]);
+    const overrideKey = readsOverride && this.#overrides ? keysByKind.override : undefined;
+    const request = { ...call, ...properties, keysByKind, keys, overrideKey, levels: tier.levels, script: tier.scripts[script] };
     return this.#withDeadline(this.#timeout, signal, (wire, deadline) => run(wire, request, deadline));
   }
 

@@ -78,9 +78,7 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
   });
 
   for (const [when, attempts, errors, tries] of [
-    ['after success', 3, [], 1],
     ['after the attempt that succeeds, and not before', 3, [new Error('busy'), new Error('busy')], 3],
-    ['after the final attempt', 2, [new Error('busy'), new Error('busy')], 2],
     ['after an UnrecoverableError', 5, [new UnrecoverableError('no document')], 1],
     ['after the attempt behind a DelayedError', 1, [new DelayedError()], 2],
     ['after the attempt behind a RateLimitError', 1, [new RateLimitError()], 2],
@@ -131,14 +129,34 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     assert.equal(await pending(), 0);
   });
 
-  test('a job that BullMQ ignores is done', async () => {
-    await queue.add('document', { customer }, { jobId: 'one' });
-    await queue.add('document', { customer }, { jobId: 'one' });
-    await queue.add('document', { customer }, { deduplication: { id: 'two' } });
-    await queue.addBulk([{ name: 'document', data: { customer }, opts: { deduplication: { id: 'two' } } }]);
-    assert.equal(await pending(), 2);
-    work(async () => {});
-    await ended(2);
+  test('a job that BullMQ ignores, replaces or keeps for later leaves nothing pending', async (t) => {
+    const one = new Queue(queue.name, { connection: redis, defaultJobOptions: { deduplication: { id: 'one' } } });
+    t.after(() => one.close());
+    submitJobs(one, store, { customerOf });
+    const replaced = { deduplication: { id: 'three', replace: true }, delay: 100 };
+    const kept = { deduplication: { id: 'four', keepLastIfActive: true } };
+    for (let i = 0; i < 3; i++) {
+      await one.add('document', { customer }, null);
+      await queue.add('document', { customer }, { jobId: 'two' });
+      await queue.add('document', { customer }, replaced);
+      await queue.addBulk(Array(2).fill({ name: 'document', data: { customer }, opts: replaced }));
+      await queue.add('document', { customer }, kept);
+    }
+    assert.equal(await pending(), 4);
+    let more = 3;
+    work(async ({ opts: { deduplication } }) => {
+      for (; deduplication?.id === 'four' && more > 0; more--) await queue.add('document', { customer }, kept);
+    });
+    await ended(5);
+  });
+
+  test('a job without a customer has no document, and is warned of once if it has no priority', async (t) => {
+    const { mock } = t.mock.method(process, 'emitWarning', () => {});
+    const parent = await queue.add('document', { customer });
+    const children = [];
+    for (const priority of [0, 0, 5]) children.push(await queue.add(`child of ${customer}`, {}, { ...parent.opts, priority }));
+    assert.deepEqual(children.map(({ opts }) => [opts.docpriority, opts.priority]), [[undefined, 0], [undefined, 0], [undefined, 5]]);
+    assert.deepEqual(mock.calls.map(({ arguments: [text] }) => text), [`docpriority: jobs named "child of ${customer}" have no level and no priority, because customerOf returns nothing`]);
   });
 
   test('a job that BullMQ 5 repeats is submitted once, and none that it does not add', async () => {

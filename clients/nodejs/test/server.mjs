@@ -6,8 +6,9 @@ import { createServer } from 'node:net';
 export class Server {
   /** The EVAL and EVALSHA commands that arrived, as arrays of strings. */
   scripts = [];
-  /** The texts that SCRIPT LOAD has brought. */
+  /** The texts that SCRIPT LOAD has brought; as a proxy may, it can hang up instead. */
   loaded = [];
+  hangsUp = false;
   /** How many connections there ever were, and those that are open. */
   connections = 0;
   open = new Set();
@@ -61,6 +62,7 @@ export class Server {
       rest += data;
       for (let read; (read = parse(rest)); ) {
         rest = rest.slice(read.length);
+        if (this.hangsUp && /^script$/i.test(read.command[0])) return socket.destroy();
         const answer = this.#answer(read.command, connection);
         writing = writing.then(async () => {
           const text = await answer;

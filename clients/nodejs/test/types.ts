@@ -66,22 +66,12 @@ export async function use(store: Store, signal: AbortSignal): Promise<number> {
 export function mistakes(store: Store, decision: Decision): void {
   // @ts-expect-error a decision is not changed
   decision.level = 1;
-  // @ts-expect-error a customer is no number
-  void store.next(5);
-  // @ts-expect-error the documents are an array
-  void store.submitN('acme', 'a');
-  // @ts-expect-error a cost has a name
-  void store.submit('acme', 'a', 5);
   // @ts-expect-error each document has a cost of its own
   void store.submitN('acme', ['a'], { cost: 5 });
   // @ts-expect-error there is no such option
   new Store(new Redis(), { timeoutMs: 5 });
-  // @ts-expect-error there is no such mode
-  new Store(new Redis(), { policy: { resetMode: 'never' } });
   // @ts-expect-error a member's options are no store's
   new Store(new Redis(), { name: 'worker 4' });
-  // @ts-expect-error an address is no client
-  new Store('redis://localhost');
   // @ts-expect-error there is no such script
   store.script('count');
 }

@@ -9,6 +9,7 @@ import { bucketOf, Collector, jsonOf } from '../src/collect.js';
 import { Follower } from '../src/follow.js';
 import { leftOf, loadOf, Memory, recentOf } from '../src/memory.js';
 import { policiesOf, turnOf } from '../src/policy.js';
+import { boundsOf } from '../src/run.js';
 
 const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${file}`, import.meta.url), 'utf8'));
 const modes = { since_last_update: 'sinceLastUpdate', since_last_reset: 'sinceLastReset' };
@@ -31,7 +32,10 @@ for (const { name, policy, lease_ms: caseLease = 86_400_000, steps } of cases) {
       const settings = policiesOf({ policy: policyOf(policy), tiers: {} }, lease).forTier();
       const ids = documents.map((document) => Buffer.from(document));
       const run = (...args) => memory.run(what, customer, args, settings);
-      if (what === 'set') memory.setOverride(customer, boundsOf(value), lasts);
+      if (what === 'set') {
+        const [earliest, latest] = boundsOf(value, Infinity);
+        memory.setOverride(customer, earliest && { earliest, latest }, lasts);
+      }
       if (what === 'reset') run();
       if (what === 'next') {
         const [level, count, resetIn, ruleLevel] = run(n);
@@ -49,11 +53,6 @@ for (const { name, policy, lease_ms: caseLease = 86_400_000, steps } of cases) {
       }
     }
   });
-}
-
-function boundsOf(text) {
-  const [, how, level] = /^([<>]?=)([1-9]\d?\d?)(?: .*)?$/.exec(text) ?? [];
-  return how && { earliest: how === '<=' ? 1 : Number(level), latest: how === '>=' ? undefined : Number(level) };
 }
 
 test('loads and turns are as in the vectors', () => {
