@@ -57,6 +57,8 @@ func (c *command) send(ctx context.Context, client Client) {
 	_ = c.Err() // a deferred AutoPipeliner waits only here
 }
 
+func (c *command) written() bool { return c.body.state.Load()&^canceled > 0 }
+
 // result says what became of the command after do returned late.
 func (c *command) result(call *Call, late *overdue, client habits) result {
 	if late != nil { // It may still be in flight: do not read what it holds.

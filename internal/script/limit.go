@@ -17,8 +17,14 @@ const (
 // that does not tell them apart.
 type limit struct{ calls, pipelines chan struct{} }
 
-func newLimit() *limit {
-	return &limit{make(chan struct{}, MaxCalls), make(chan struct{}, MaxPipelines)}
+// newLimit returns the limit of a client. It is at most as many as the client has connections:
+// a call waits for one here, where its time ends its turn. In the client it would go on waiting.
+func newLimit(client Client) *limit {
+	connections := MaxCalls
+	if pool, ok := client.(interface{ Options() *redis.Options }); ok {
+		connections = pool.Options().PoolSize
+	}
+	return &limit{make(chan struct{}, min(connections, MaxCalls)), make(chan struct{}, min(connections, MaxPipelines))}
 }
 
 // nodes are the limits of a cluster's nodes: one that hangs leaves the others their places.
@@ -39,7 +45,7 @@ func (n *nodes) limit(node *redis.Client) *limit {
 		if n.limits == nil || len(n.limits) == maxNodes {
 			n.limits = make(map[*redis.Client]*limit)
 		}
-		l = newLimit()
+		l = newLimit(node)
 		n.limits[node] = l
 	}
 	return l

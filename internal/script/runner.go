@@ -48,7 +48,7 @@ type Runner struct {
 
 // NewRunner returns a Runner on a client. It sends nothing.
 func NewRunner(client Client) *Runner {
-	return &Runner{client: client, habits: habitsOf(client), limit: newLimit()}
+	return &Runner{client: client, habits: habitsOf(client), limit: newLimit(client)}
 }
 
 // Run runs one script and returns its reply.
@@ -258,14 +258,17 @@ func (p *pipeline) results(g *group, late *overdue, client habits) []result {
 	return results
 }
 
+func (p *pipeline) written() bool { return p.commands[0].written() }
+
 // job is a command or many.
 type job interface {
 	send(ctx context.Context, client Client)
+	written() bool // or at least its first bytes were
 }
 
 // do sends a job and waits until it is answered. If the time is over first, it says
 // so, and what the job holds must not be read: the job goes on by itself, for as
-// long as the client's own timeouts let it.
+// long as the client's own timeouts let it, and so makes a connection for later calls.
 func (r *Runner) do(d *Deadline, places chan struct{}, job job) *overdue {
 	ctx := d.context
 	if d.endless() {
@@ -283,7 +286,7 @@ func (r *Runner) do(d *Deadline, places chan struct{}, job job) *overdue {
 	done := make(chan struct{})
 	go func() {
 		defer func() { <-places }()
-		job.send(ctx, r.client)
+		job.send(lasting{ctx, job, d.long}, r.client)
 		close(done)
 	}()
 	select {
@@ -291,14 +294,16 @@ func (r *Runner) do(d *Deadline, places chan struct{}, job job) *overdue {
 		return nil
 	case <-ctx.Done():
 	}
-	rest, cancel := d.rest()
-	defer cancel()
-	select {
-	case <-done:
-		return nil
-	case <-rest.Done():
-		return newOverdue(d.Err())
+	if job.written() { // its answer may still come
+		rest, cancel := d.rest()
+		defer cancel()
+		select {
+		case <-done:
+			return nil
+		case <-rest.Done():
+		}
 	}
+	return newOverdue(d.Err())
 }
 
 // reload makes a cluster client look up the slots again when a node fails. It
