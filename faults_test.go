@@ -179,6 +179,42 @@ func (d distant) Write(b []byte) (int, error) {
 	return d.Conn.Write(b)
 }
 
+// Idle connections that the other end has closed, and that do not show it, fail no call that may
+// be made again, and of the others only the first.
+func TestClosedWhileIdle(t *testing.T) {
+	server := redistest.Start(t)
+	const connections = 100
+	for name := range everyCall(t, nil, "", "") {
+		client := connect(t, &redis.Options{Addr: server.Addr, PoolSize: connections, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return struct{ net.Conn }{conn}, err // it hides the socket, as a TLS connection does
+		}})
+		call := everyCall(t, openStore(t, client, &priority.RedisOptions{Timeout: 2 * time.Second}), "acme", "a")[name]
+		check(t, call()) // loads the script
+		conns := make([]*redis.Conn, connections)
+		for i := range conns {
+			conns[i] = client.Conn()
+			check(t, conns[i].Ping(t.Context()).Err())
+		}
+		for _, conn := range conns {
+			check(t, conn.Close())
+		}
+		server.KillClients()
+		err := call()
+		switch name {
+		case "Next", "NextN", "Reset":
+			wantError(t, err, priority.ErrOutcomeUnknown, "EOF")
+			err = call()
+		case "NextEach":
+			wantError(t, err, priority.ErrOutcomeUnknown, "EOF")
+			err = nil
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // What certainly did not reach Redis, or was refused there, changes nothing. The error
 // says so, and why.
 func TestRefused(t *testing.T) {

@@ -65,11 +65,32 @@ func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
 	again := *call // so that a call that works needs not outlive this one
 	again.OtherKeys, again.Args = slices.Clone(call.OtherKeys), slices.Clone(call.Args)
 	a := attempt{call: &again}
-	g := &group{places: limit.calls, left: []*attempt{&a}}
+	g := &group{limit: limit, places: limit.calls, left: []*attempt{&a}}
 	if r.settle(d, g, 1, []result{first}) {
 		r.run(d, g, 2)
+	} else if first.broken {
+		r.sweep(d, limit, &again)
 	}
 	return a.reply, a.failure
+}
+
+// sweep looks at the client's other connections after a call was lost with one: where the other
+// end has closed that while it was idle, it has closed more, and no further calls shall be lost.
+func (r *Runner) sweep(d *Deadline, limit *limit, call *Call) {
+	rest, cancel := d.rest()
+	defer cancel()
+	for range cap(limit.calls) {
+		short := Begin(rest, LongestShare) // a connection that is closed says so at once
+		cmd := new(command)
+		cmd.prepare(rest, call, false)
+		cmd.body.cancel() // so it does nothing
+		late := r.do(&short, limit.calls, cmd)
+		result := cmd.result(call, late, r.habits)
+		short.End()
+		if !result.broken {
+			return
+		}
+	}
 }
 
 // RunEach runs one script for each of at most MaxPipeline calls, in one round trip
@@ -85,7 +106,7 @@ func (r *Runner) RunEach(d *Deadline, calls []Call) ([]Reply, []*Failure) {
 		limit := r.limitOf(d, calls[i].Key)
 		g := byNode[limit]
 		if g == nil {
-			g = &group{places: limit.pipelines}
+			g = &group{limit: limit, places: limit.pipelines}
 			byNode[limit], groups = g, append(groups, g)
 		}
 		g.left = append(g.left, &attempts[i])
@@ -124,7 +145,8 @@ func (r *Runner) noteAnswer() {
 
 // group is calls that are sent together.
 type group struct {
-	places  chan struct{}
+	limit   *limit
+	places  chan struct{}    // those of them that it takes
 	left    []*attempt       // that have neither a reply nor a failure yet
 	missing map[*Script]bool // some node does not know it
 }
@@ -153,7 +175,7 @@ func (r *Runner) run(d *Deadline, g *group, try int) {
 // settle gives each call its reply or its failure by the result of a try, except those that
 // another try may help, for which it waits. It returns false if there are none.
 func (r *Runner) settle(d *Deadline, g *group, try int, results []result) bool {
-	again := r.awaitNext(d, try, results)
+	again := r.awaitNext(d, g, try, results)
 	attempts := g.left
 	g.left = nil
 	var last Failure    // before it was explained
@@ -192,13 +214,15 @@ func (g *group) note(a *attempt, result *result) {
 	}
 }
 
-// awaitNext waits until it is time for another try, and reports whether there is one.
-func (r *Runner) awaitNext(d *Deadline, try int, results []result) bool {
+// awaitNext waits until it is time for another try, and reports whether there is one. Of idle
+// connections that the other end has closed there may be as many as the client has: no call
+// waits because of them.
+func (r *Runner) awaitNext(d *Deadline, g *group, try int, results []result) bool {
 	again, wait := false, false
 	for i := range results {
 		result := &results[i]
 		again = again || result.again || result.noScript
-		wait = wait || result.again
+		wait = wait || result.again && !(result.broken && try <= cap(g.limit.calls))
 	}
 	if slices.ContainsFunc(results, func(result result) bool { return !result.answered && !isReply(result.Err) }) {
 		r.reload()
