@@ -78,12 +78,12 @@ type lasting struct {
 
 // Deadline is asked for before each write and each read, by a client that heeds deadlines. An
 // answer may take as long as a whole call: a connection on which it takes longer is of no use.
-func (l lasting) Deadline() (time.Time, bool) {
+func (l *lasting) Deadline() (time.Time, bool) {
 	if l.long > 0 && l.job.written() {
 		return time.Now().Add(l.long), true
 	}
 	return time.Time{}, false
 }
 
-func (lasting) Done() <-chan struct{} { return nil }
-func (lasting) Err() error            { return nil }
+func (*lasting) Done() <-chan struct{} { return nil }
+func (*lasting) Err() error            { return nil }

@@ -14,8 +14,30 @@ const (
 )
 
 // limit bounds what is in flight on one node of a cluster, or on all servers of a client
-// that does not tell them apart.
-type limit struct{ calls, pipelines chan struct{} }
+// that does not tell them apart. And it remembers which scripts were loaded there.
+type limit struct {
+	calls, pipelines chan struct{}
+
+	mu    sync.Mutex
+	loads map[*Script]chan struct{} // closed when the first call there has loaded it, or could not
+}
+
+// maxLoads is more than the policies that are followed at a time have.
+const maxLoads = 10_000
+
+// load returns what is closed when a script was loaded there, and whether that is the caller's task.
+func (l *limit) load(script *Script) (loaded chan struct{}, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if loaded = l.loads[script]; loaded == nil {
+		if l.loads == nil || len(l.loads) == maxLoads {
+			l.loads = make(map[*Script]chan struct{})
+		}
+		loaded, first = make(chan struct{}), true
+		l.loads[script] = loaded
+	}
+	return loaded, first
+}
 
 // newLimit returns the limit of a client. It is at most as many as the client has connections:
 // a call waits for one here, where its time ends its turn. In the client it would go on waiting.
@@ -24,7 +46,7 @@ func newLimit(client Client) *limit {
 	if pool, ok := client.(interface{ Options() *redis.Options }); ok {
 		connections = pool.Options().PoolSize
 	}
-	return &limit{make(chan struct{}, min(connections, MaxCalls)), make(chan struct{}, min(connections, MaxPipelines))}
+	return &limit{calls: make(chan struct{}, min(connections, MaxCalls)), pipelines: make(chan struct{}, min(connections, MaxPipelines))}
 }
 
 // nodes are the limits of a cluster's nodes: one that hangs leaves the others their places.

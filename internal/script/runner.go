@@ -54,6 +54,7 @@ func NewRunner(client Client) *Runner {
 // Run runs one script and returns its reply.
 func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
 	limit := r.limitOf(d, call.Key)
+	r.load(d, limit, call.Script, call.Key)
 	cmd := new(command)
 	cmd.prepare(d.context, call, false)
 	late := r.do(d, limit.calls, cmd)
@@ -90,6 +91,20 @@ func (r *Runner) sweep(d *Deadline, limit *limit, call *Call) {
 		if !result.broken {
 			return
 		}
+	}
+}
+
+// load has a script loaded by the first call of it, while others wait. Else as many as come at
+// once would find that Redis does not know it, which a user's own circuit breaker sees as errors.
+func (r *Runner) load(d *Deadline, limit *limit, script *Script, key string) {
+	loaded, first := limit.load(script)
+	if first {
+		r.do(d, limit.calls, newLoad(d.context, script, key))
+		close(loaded)
+	}
+	select {
+	case <-loaded:
+	case <-d.context.Done():
 	}
 }
 
@@ -163,6 +178,7 @@ type attempt struct {
 
 // run sends the calls of a group until each has its reply or its failure.
 func (r *Runner) run(d *Deadline, g *group, try int) {
+	r.load(d, g.limit, g.left[0].call.Script, g.left[0].call.Key)
 	for ; ; try++ {
 		pipe := newPipeline(d.context, g)
 		late := r.do(d, g.places, pipe)
@@ -240,13 +256,14 @@ func isReply(err error) bool {
 type pipeline struct {
 	loads    map[*Script]*load
 	commands []command
+	within   lasting
 }
 
 func newPipeline(ctx context.Context, g *group) *pipeline {
 	p := &pipeline{commands: make([]command, len(g.left)), loads: make(map[*Script]*load)}
 	for i, a := range g.left {
 		if script := a.call.Script; (a.call.Ordered || g.missing[script]) && p.loads[script] == nil {
-			p.loads[script] = newLoad(ctx, a.call)
+			p.loads[script] = newLoad(ctx, script, a.call.Key)
 		}
 		p.commands[i].prepare(ctx, a.call, a.withText)
 	}
@@ -282,12 +299,15 @@ func (p *pipeline) results(g *group, late *overdue, client habits) []result {
 	return results
 }
 
+func (p *pipeline) context() *lasting { return &p.within }
+
 func (p *pipeline) written() bool { return p.commands[0].written() }
 
 // job is a command or many.
 type job interface {
 	send(ctx context.Context, client Client)
-	written() bool // or at least its first bytes were
+	context() *lasting // room for the context in which it is sent
+	written() bool     // or at least its first bytes were
 }
 
 // do sends a job and waits until it is answered. If the time is over first, it says
@@ -307,10 +327,11 @@ func (r *Runner) do(d *Deadline, places chan struct{}, job job) *overdue {
 	case <-ctx.Done():
 		return newOverdue(fmt.Errorf("%w (too many concurrent calls)", d.Err()))
 	}
-	done := make(chan struct{})
+	done, within := make(chan struct{}), job.context()
+	*within = lasting{ctx, job, d.long}
 	go func() {
 		defer func() { <-places }()
-		job.send(lasting{ctx, job, d.long}, r.client)
+		job.send(within, r.client)
 		close(done)
 	}()
 	select {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,7 +52,9 @@ func TestRun_LostAnswer(t *testing.T) {
 				if answered := failure == nil; answered != (c.Class == "answered") || !answered && failure.Outcome != outcomes[c.Class] {
 					t.Errorf("%s, %s: %+v, want %s", c.Name, name, failure, c.Class)
 				}
-				other := func(line string) bool { return strings.HasPrefix(line, "script load ") || line == "evalsha "+string(noDigest) }
+				other := func(line string) bool {
+					return strings.HasPrefix(line, "script load ") || line == "evalsha "+string(noDigest)
+				}
 				if s.read = slices.DeleteFunc(s.read, other); c.Sent > 0 && len(s.read) != c.Sent {
 					t.Errorf("%s, %s: sent %d times, want %d", c.Name, name, len(s.read), c.Sent)
 				}
@@ -111,7 +114,7 @@ func TestRun_RefusedForAMoment(t *testing.T) {
 	} {
 		for _, timeout := range []time.Duration{time.Minute, -1} {
 			s := &server{}
-			runner := NewRunner(s.client(t))
+			runner := loaded(NewRunner(s.client(t)))
 			s.answers = test.answers(s)
 			if _, failure := runner.Run(begin(t, timeout), &Call{Script: next, Key: "k", Integers: 2}); failure != nil || !slices.Equal(s.read, test.want) {
 				t.Errorf("%s: sent %q, %+v", test.name, s.read, failure)
@@ -167,7 +170,7 @@ func TestRunEach_SentAgain(t *testing.T) {
 		}
 	}
 	s.answers = append(s.answers, s.replies(1, -7))
-	replies, failures := NewRunner(s.client(t)).RunEach(begin(t, time.Minute), calls)
+	replies, failures := loaded(NewRunner(s.client(t))).RunEach(begin(t, time.Minute), calls)
 	for i := range n {
 		ok := false
 		switch i % 4 {
@@ -203,6 +206,8 @@ func forgetful() *server {
 	s := &server{}
 	s.answers = []answer{func(cmd *command) error {
 		s.written(cmd)
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		for _, line := range s.read {
 			if text, ok := strings.CutPrefix(line, "script load "); ok && s.refused == nil && bytes.Equal(New(text).digest, cmd.body.bytes) {
 				cmd.integers.SetVal([]int64{1, 0})
@@ -214,7 +219,8 @@ func forgetful() *server {
 	return s
 }
 
-// A node that does not know some scripts gets the text of each once.
+// A node that does not know some scripts gets the text of each once: of the first one before
+// any call of it.
 func TestRunEach_UnknownScripts(t *testing.T) {
 	other := New("return {2, 0}")
 	calls := make([]Call, 1000)
@@ -228,8 +234,25 @@ func TestRunEach_UnknownScripts(t *testing.T) {
 			t.Fatalf("call %d: %+v", i, failure)
 		}
 	}
-	if want := 2*len(calls) + 2; len(s.read) != want {
+	if want := len(calls) + len(calls)/2 + 2; len(s.read) != want {
 		t.Errorf("%d commands were sent, want %d", len(s.read), want)
+	}
+}
+
+// However many first calls come at once, one of them loads the script, and none is refused.
+func TestRun_FirstCalls(t *testing.T) {
+	s := forgetful()
+	runner, calls := NewRunner(s.client(t)), sync.WaitGroup{}
+	for range 20 {
+		calls.Go(func() {
+			if _, failure := runner.Run(begin(t, time.Minute), &Call{Script: next, Key: "k", Integers: 2}); failure != nil {
+				t.Errorf("%+v", failure)
+			}
+		})
+	}
+	calls.Wait()
+	if len(s.read) != 21 {
+		t.Errorf("sent %d commands, want the script and 20 calls", len(s.read))
 	}
 }
 
@@ -241,7 +264,7 @@ func TestRunEach_Ordered(t *testing.T) {
 	for i := range calls {
 		calls[i] = Call{Script: next, Key: "k", Integers: 2, Ordered: true}
 	}
-	_, failures := NewRunner(s.client(t)).RunEach(begin(t, time.Minute), calls)
+	_, failures := loaded(NewRunner(s.client(t))).RunEach(begin(t, time.Minute), calls)
 	if failures[0] != nil || len(s.read) != len(calls)+1 || s.read[0] != "script load "+next.Text {
 		t.Errorf("sent %d commands, first %q; %+v", len(s.read), s.read[0], failures[0])
 	}
