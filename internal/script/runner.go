@@ -171,6 +171,7 @@ type attempt struct {
 	call     *Call
 	before   Failure // how the try before this one ended; Unknown if any before it did
 	withText bool    // the text goes along: its slot moves, or the script cannot be loaded
+	apart    bool    // the override is read by itself: its slot moves
 
 	reply   Reply
 	failure *Failure
@@ -222,6 +223,7 @@ func (r *Runner) settle(d *Deadline, g *group, try int, results []result) bool {
 // note records what the next try of a call has to know.
 func (g *group) note(a *attempt, result *result) {
 	a.before = result.Failure
+	a.apart = a.apart || a.call.Override && strings.HasPrefix(result.Err.Error(), "TRYAGAIN ")
 	if result.noScript {
 		if g.missing == nil {
 			g.missing = make(map[*Script]bool)
@@ -254,18 +256,25 @@ func isReply(err error) bool {
 
 // pipeline is the commands of a group, and before them the scripts that a node may not know.
 type pipeline struct {
-	loads    map[*Script]*load
-	commands []command
-	within   lasting
+	loads     map[*Script]*load
+	overrides map[int]*redis.StringCmd // by the command before which they are read
+	commands  []command
+	within    lasting
 }
 
 func newPipeline(ctx context.Context, g *group) *pipeline {
-	p := &pipeline{commands: make([]command, len(g.left)), loads: make(map[*Script]*load)}
+	p := &pipeline{commands: make([]command, len(g.left)), loads: make(map[*Script]*load), overrides: make(map[int]*redis.StringCmd)}
 	for i, a := range g.left {
+		call := a.call
+		if a.apart {
+			alone, last := *call, len(call.OtherKeys)-1
+			p.overrides[i] = redis.NewStringCmd(ctx, "get", call.OtherKeys[last])
+			alone.OtherKeys, call = call.OtherKeys[:last], &alone
+		}
 		if script := a.call.Script; (a.call.Ordered || g.missing[script]) && p.loads[script] == nil {
 			p.loads[script] = newLoad(ctx, script, a.call.Key)
 		}
-		p.commands[i].prepare(ctx, a.call, a.withText)
+		p.commands[i].prepare(ctx, call, a.withText)
 	}
 	return p
 }
@@ -276,6 +285,9 @@ func (p *pipeline) send(ctx context.Context, client Client) {
 		_ = pipe.Process(ctx, load)
 	}
 	for i := range p.commands {
+		if override := p.overrides[i]; override != nil {
+			_ = pipe.Process(ctx, override)
+		}
 		_ = pipe.Process(ctx, &p.commands[i])
 	}
 	_, _ = pipe.Exec(ctx)
@@ -292,6 +304,12 @@ func (p *pipeline) results(g *group, late *overdue, client habits) []result {
 				result.astray = true
 			case load.key == a.call.Key: // else this is another node, which learns it in the next try
 				result.again, result.astray = true, true
+			}
+		}
+		if override := p.overrides[i]; override != nil && result.answered {
+			result.reply.Override = override.Val()
+			if err := override.Err(); err != nil && !errors.Is(err, redis.Nil) && !strings.HasPrefix(err.Error(), "WRONGTYPE ") {
+				result = lost(a.call, err)
 			}
 		}
 		results[i] = result
