@@ -91,37 +91,33 @@ func TestOverride_SlotMoves(t *testing.T) {
 	hand := cluster.Client()
 	store := openStore(t, cluster.Client(), &priority.RedisOptions{Overrides: true, Timeout: time.Minute})
 	for customer, bounds := range map[string]priority.Bounds{"pinned": {Earliest: 7}, "free": {}} {
+		var decisions []priority.Decision
 		if text, err := bounds.MarshalText(); err == nil {
 			check(t, hand.Set(ctx, store.Keys(customer).Override, text, time.Hour).Err())
 		}
-		document, moved := 0, 0
+		documents, own := 0, true // whether both of the customer's own keys are still in one place
 		calls := func() {
-			var ids []string
-			for range 3 {
-				document++
-				ids = append(ids, numbered("invoice", document)[document-1])
+			documents += 3
+			ids := numbered("invoice", documents)[documents-3:]
+			if own {
+				state := must(store.Peek(ctx, customer))(t)
+				decisions = append(decisions, priority.Decision{Level: state.NextLevel, RuleLevel: state.RuleLevel})
 			}
-			next := must(store.NextN(ctx, customer, 2))(t)
-			each := must(store.NextEach(ctx, []string{customer}))(t)
-			one := must(submit(t, store, customer, ids[0]))(t)
-			two := must(submit(t, store, customer, ids[1:]...))(t)
-			for i, d := range slices.Concat(next, each, one, two) {
-				if d.Level != bounds.Level(d.RuleLevel, 9) {
-					t.Errorf("%s, decision %d: %+v", customer, i, d)
-				}
-			}
-			if count := must(hand.Get(ctx, store.Keys(customer).Count).Int64())(t); count != each[0].Count || count != next[1].Count-1 {
-				t.Errorf("%s: the count is %d after %+v and %+v", customer, count, next, each)
-			}
+			decisions = slices.Concat(decisions, must(store.NextN(ctx, customer, 2))(t), must(store.NextEach(ctx, []string{customer}))(t),
+				must(submit(t, store, customer, ids[0]))(t), must(submit(t, store, customer, ids[1:]...))(t))
 		}
 		calls()
 		cluster.MoveSlot(store.Keys(customer).Count, func() {
-			if moved++; moved == 1 { // both of its own keys are still there
-				if state := must(store.Peek(ctx, customer))(t); state.NextLevel != bounds.Level(state.RuleLevel, 9) {
-					t.Errorf("%s: %+v", customer, state)
-				}
-			}
 			calls()
+			own = false
 		})
+		for i, d := range decisions {
+			if d.Level != bounds.Level(d.RuleLevel, 9) {
+				t.Errorf("%s, decision %d: %+v", customer, i, d)
+			}
+		}
+		if count := must(hand.Get(ctx, store.Keys(customer).Count).Int())(t); count != 1-documents {
+			t.Errorf("%s: the count is %d after %d documents", customer, count, documents)
+		}
 	}
 }

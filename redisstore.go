@@ -65,10 +65,12 @@ type RedisOptions struct {
 	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own timeouts are.
-	// At most 1024 single calls and 32 batches run concurrently, on each node of a cluster;
-	// further calls wait within the timeout. For a NextEach of many thousands of
-	// customers allow 20 µs per customer. Default: 250 ms. Negative: only the call's
-	// context bounds it.
+	// Connecting has those, and may take longer. As many calls as the client's PoolSize, at
+	// most 1024 single ones and 32 batches, run concurrently on each node of a cluster;
+	// further calls wait within the timeout. A call that is given up still takes a place until
+	// the client's ReadTimeout ends it, so never switch that off. For a NextEach of many
+	// thousands of customers allow 20 µs per customer. Default: 250 ms. Negative: only the
+	// call's context bounds it.
 	Timeout time.Duration
 }
 

@@ -69,29 +69,8 @@ func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
 	g := &group{limit: limit, places: limit.calls, left: []*attempt{&a}}
 	if r.settle(d, g, 1, []result{first}) {
 		r.run(d, g, 2)
-	} else if first.broken {
-		r.sweep(d, limit, &again)
 	}
 	return a.reply, a.failure
-}
-
-// sweep looks at the client's other connections after a call was lost with one: where the other
-// end has closed that while it was idle, it has closed more, and no further calls shall be lost.
-func (r *Runner) sweep(d *Deadline, limit *limit, call *Call) {
-	rest, cancel := d.rest()
-	defer cancel()
-	for range cap(limit.calls) {
-		short := Begin(rest, LongestShare) // a connection that is closed says so at once
-		cmd := new(command)
-		cmd.prepare(rest, call, false)
-		cmd.body.cancel() // so it does nothing
-		late := r.do(&short, limit.calls, cmd)
-		result := cmd.result(call, late, r.habits)
-		short.End()
-		if !result.broken {
-			return
-		}
-	}
 }
 
 // load has a script loaded by the first call of it, while others wait. Else as many as come at
