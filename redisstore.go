@@ -344,7 +344,9 @@ func (s *RedisStore) run(ctx context.Context, operation string, call *script.Cal
 
 // apart returns the bounds of an override that was not read by the script; zero if there is none.
 func apart(reply script.Reply) (bounds Bounds) {
-	_ = bounds.UnmarshalText([]byte(reply.Override)) // as the scripts do, it takes no other text for one
+	if reply.Override != "" {
+		_ = bounds.UnmarshalText([]byte(reply.Override)) // of another text nothing is left, as in the scripts
+	}
 	return bounds
 }
 
