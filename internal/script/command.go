@@ -148,34 +148,21 @@ func (b *body) cancel() int {
 // load is a SCRIPT LOAD on the node of a key.
 type load struct {
 	redis.StringCmd
-	key    string
-	within lasting
+	key string
 }
 
-func newLoad(ctx context.Context, script *Script, key string) *load {
-	l := &load{StringCmd: *redis.NewStringCmd(ctx, "script", "load", text{script, key}), key: key}
+func newLoad(ctx context.Context, call *Call) *load {
+	l := &load{*redis.NewStringCmd(ctx, "script", "load", text{call}), call.Key}
 	l.SetFirstKeyPos(2)
 	return l
 }
 
-func (l *load) send(ctx context.Context, client Client) {
-	_ = client.Process(ctx, l)
-	_ = l.Err() // as for a command
-}
-
-func (l *load) context() *lasting { return &l.within }
-
-func (*load) written() bool { return false }
-
 // NoRetry is for the commands in the same pipeline.
 func (*load) NoRetry() bool { return true }
 
-// text is an argument that is written as a script's text. A client that looks for the node
-// sees the key in it.
-type text struct {
-	script *Script
-	key    string
-}
+// text is an argument that is written as the text of a call's script. A client that looks
+// for the node sees the call's key in it.
+type text struct{ call *Call }
 
-func (t text) MarshalBinary() ([]byte, error) { return t.script.text, nil }
-func (t text) String() string                 { return t.key }
+func (t text) MarshalBinary() ([]byte, error) { return t.call.Script.text, nil }
+func (t text) String() string                 { return t.call.Key }

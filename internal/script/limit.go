@@ -14,29 +14,30 @@ const (
 )
 
 // limit bounds what is in flight on one node of a cluster, or on all servers of a client
-// that does not tell them apart. And it remembers which scripts were loaded there.
+// that does not tell them apart. And it remembers which scripts are known there.
 type limit struct {
 	calls, pipelines chan struct{}
 
-	mu    sync.Mutex
-	loads map[*Script]chan struct{} // closed when the first call there has loaded it, or could not
+	mu      sync.Mutex
+	scripts map[*Script]chan struct{} // closed when the first call of it has ended
 }
 
-// maxLoads is more than the policies that are followed at a time have.
-const maxLoads = 10_000
+// maxScripts is more than the policies that are followed at a time have.
+const maxScripts = 10_000
 
-// load returns what is closed when a script was loaded there, and whether that is the caller's task.
-func (l *limit) load(script *Script) (loaded chan struct{}, first bool) {
+// known returns what is closed when a script is known there, and whether its first call is the
+// caller's, who then closes it.
+func (l *limit) known(script *Script) (known chan struct{}, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if loaded = l.loads[script]; loaded == nil {
-		if l.loads == nil || len(l.loads) == maxLoads {
-			l.loads = make(map[*Script]chan struct{})
+	if known = l.scripts[script]; known == nil {
+		if l.scripts == nil || len(l.scripts) == maxScripts {
+			l.scripts = make(map[*Script]chan struct{})
 		}
-		loaded, first = make(chan struct{}), true
-		l.loads[script] = loaded
+		known, first = make(chan struct{}), true
+		l.scripts[script] = known
 	}
-	return loaded, first
+	return known, first
 }
 
 // newLimit returns the limit of a client. It is at most as many as the client has connections:

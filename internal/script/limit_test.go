@@ -21,7 +21,10 @@ func hanging(t *testing.T, hangs func(key string) bool) *Runner {
 		cmd.integers.SetVal([]int64{1, 0})
 		return nil
 	}}
-	return NewRunner(s.client(t))
+	runner := NewRunner(s.client(t))
+	known, _ := runner.limit.known(next)
+	close(known)
+	return runner
 }
 
 // As many calls are in flight as the client has connections, and as many pipelines as the

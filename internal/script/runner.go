@@ -51,10 +51,18 @@ func NewRunner(client Client) *Runner {
 	return &Runner{client: client, habits: habitsOf(client), limit: newLimit(client)}
 }
 
-// Run runs one script and returns its reply.
+// Run runs one script and returns its reply. The first call of a script goes alone: else as many
+// as come at once would find that Redis does not know it, and a user's circuit breaker open.
 func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
 	limit := r.limitOf(d, call.Key)
-	r.load(d, limit, call.Script, call.Key)
+	if known, first := limit.known(call.Script); first {
+		defer close(known)
+	} else {
+		select {
+		case <-known:
+		case <-d.context.Done():
+		}
+	}
 	cmd := new(command)
 	cmd.prepare(d.context, call, false)
 	late := r.do(d, limit.calls, cmd)
@@ -71,20 +79,6 @@ func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
 		r.run(d, g, 2)
 	}
 	return a.reply, a.failure
-}
-
-// load has a script loaded by the first call of it, while others wait. Else as many as come at
-// once would find that Redis does not know it, which a user's own circuit breaker sees as errors.
-func (r *Runner) load(d *Deadline, limit *limit, script *Script, key string) {
-	loaded, first := limit.load(script)
-	if first {
-		r.do(d, limit.calls, newLoad(d.context, script, key))
-		close(loaded)
-	}
-	select {
-	case <-loaded:
-	case <-d.context.Done():
-	}
 }
 
 // RunEach runs one script for each of at most MaxPipeline calls, in one round trip
@@ -158,7 +152,6 @@ type attempt struct {
 
 // run sends the calls of a group until each has its reply or its failure.
 func (r *Runner) run(d *Deadline, g *group, try int) {
-	r.load(d, g.limit, g.left[0].call.Script, g.left[0].call.Key)
 	for ; ; try++ {
 		pipe := newPipeline(d.context, g)
 		late := r.do(d, g.places, pipe)
@@ -251,7 +244,7 @@ func newPipeline(ctx context.Context, g *group) *pipeline {
 			alone.OtherKeys, call = call.OtherKeys[:last], &alone
 		}
 		if script := a.call.Script; (a.call.Ordered || g.missing[script]) && p.loads[script] == nil {
-			p.loads[script] = newLoad(ctx, script, a.call.Key)
+			p.loads[script] = newLoad(ctx, a.call)
 		}
 		p.commands[i].prepare(ctx, call, a.withText)
 	}

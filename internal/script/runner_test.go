@@ -112,7 +112,7 @@ func TestRun_RefusedForAMoment(t *testing.T) {
 	} {
 		for _, timeout := range []time.Duration{time.Minute, -1} {
 			s := &server{}
-			runner := loaded(NewRunner(s.client(t)))
+			runner := NewRunner(s.client(t))
 			s.answers = test.answers(s)
 			if _, failure := runner.Run(begin(t, timeout), &Call{Script: next, Key: "k", Integers: 2}); failure != nil || !slices.Equal(s.read, test.want) {
 				t.Errorf("%s: sent %q, %+v", test.name, s.read, failure)
@@ -168,7 +168,7 @@ func TestRunEach_SentAgain(t *testing.T) {
 		}
 	}
 	s.answers = append(s.answers, s.replies(1, -7))
-	replies, failures := loaded(NewRunner(s.client(t))).RunEach(begin(t, time.Minute), calls)
+	replies, failures := NewRunner(s.client(t)).RunEach(begin(t, time.Minute), calls)
 	for i := range n {
 		ok := false
 		switch i % 4 {
@@ -217,8 +217,7 @@ func forgetful() *server {
 	return s
 }
 
-// A node that does not know some scripts gets the text of each once: of the first one before
-// any call of it.
+// A node that does not know some scripts gets the text of each once.
 func TestRunEach_UnknownScripts(t *testing.T) {
 	other := New("return {2, 0}")
 	calls := make([]Call, 1000)
@@ -232,12 +231,12 @@ func TestRunEach_UnknownScripts(t *testing.T) {
 			t.Fatalf("call %d: %+v", i, failure)
 		}
 	}
-	if want := len(calls) + len(calls)/2 + 2; len(s.read) != want {
+	if want := 2*len(calls) + 2; len(s.read) != want {
 		t.Errorf("%d commands were sent, want %d", len(s.read), want)
 	}
 }
 
-// However many first calls come at once, one of them loads the script, and none is refused.
+// However many first calls come at once, Redis refuses one of them, which loads the script.
 func TestRun_FirstCalls(t *testing.T) {
 	s := forgetful()
 	runner, calls := NewRunner(s.client(t)), sync.WaitGroup{}
@@ -249,8 +248,8 @@ func TestRun_FirstCalls(t *testing.T) {
 		})
 	}
 	calls.Wait()
-	if len(s.read) != 21 {
-		t.Errorf("sent %d commands, want the script and 20 calls", len(s.read))
+	if len(s.read) != 22 {
+		t.Errorf("sent %d commands, want the first call twice, the script, and 19 calls", len(s.read))
 	}
 }
 
@@ -262,7 +261,7 @@ func TestRunEach_Ordered(t *testing.T) {
 	for i := range calls {
 		calls[i] = Call{Script: next, Key: "k", Integers: 2, Ordered: true}
 	}
-	_, failures := loaded(NewRunner(s.client(t))).RunEach(begin(t, time.Minute), calls)
+	_, failures := NewRunner(s.client(t)).RunEach(begin(t, time.Minute), calls)
 	if failures[0] != nil || len(s.read) != len(calls)+1 || s.read[0] != "script load "+next.Text {
 		t.Errorf("sent %d commands, first %q; %+v", len(s.read), s.read[0], failures[0])
 	}

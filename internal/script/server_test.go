@@ -38,13 +38,6 @@ func (s *server) client(t *testing.T) *redis.Client {
 	return client
 }
 
-// loaded returns a runner whose first call of next was already made.
-func loaded(r *Runner) *Runner {
-	done, _ := r.limit.load(next)
-	close(done)
-	return r
-}
-
 func (s *server) serve(cmd redis.Cmder) error {
 	if load, ok := cmd.(*load); ok {
 		s.written(load)
