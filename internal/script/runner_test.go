@@ -238,19 +238,26 @@ func TestRunEach_UnknownScripts(t *testing.T) {
 
 // However many first calls come at once, Redis refuses one of them, which loads the script.
 func TestRun_FirstCalls(t *testing.T) {
-	s := forgetful()
-	runner, calls := NewRunner(s.client(t)), sync.WaitGroup{}
-	for range 20 {
-		calls.Go(func() {
-			if _, failure := runner.Run(begin(t, time.Minute), &Call{Script: next, Key: "k", Integers: 2}); failure != nil {
-				t.Errorf("%+v", failure)
-			}
-		})
-	}
-	calls.Wait()
-	if len(s.read) != 22 {
-		t.Errorf("sent %d commands, want the first call twice, the script, and 19 calls", len(s.read))
-	}
+	bubble.Test(t, func(t *testing.T) {
+		s := forgetful()
+		answers := s.answers[0]
+		s.answers[0] = func(cmd *command) error {
+			defer time.Sleep(time.Millisecond) // so that all are sent before the first answer
+			return answers(cmd)
+		}
+		runner, calls := NewRunner(s.client(t)), sync.WaitGroup{}
+		for range 20 {
+			calls.Go(func() {
+				if _, failure := runner.Run(begin(t, time.Minute), &Call{Script: next, Key: "k", Integers: 2}); failure != nil {
+					t.Errorf("%+v", failure)
+				}
+			})
+		}
+		calls.Wait()
+		if len(s.read) != 22 {
+			t.Errorf("sent %d commands, want the first call twice, the script, and 19 calls", len(s.read))
+		}
+	})
 }
 
 // Ordered calls are never refused for want of the script, not even some of them: so they
