@@ -121,6 +121,94 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
+// Where it always takes longer to connect than a call may last, calls find the connections
+// that earlier ones began to make, and those were not counted.
+func TestSlowConnection(t *testing.T) {
+	addr := redistest.StartCluster(t, 1).Masters[0].Addr
+	const timeout, login, trip = 100 * time.Millisecond, 150 * time.Millisecond, 30 * time.Millisecond
+	slowly := func(ctx context.Context) error {
+		select {
+		case <-time.After(login):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	onConnect := func(ctx context.Context, _ *redis.Conn) error { return slowly(ctx) }
+	credentials := func(ctx context.Context) (string, string, error) { return "", "", slowly(ctx) }
+	distantly := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return distant{conn, trip}, err
+	}
+	for name, opts := range map[string]redis.UniversalOptions{
+		"OnConnect": {OnConnect: onConnect},
+		"login":     {CredentialsProviderContext: credentials},
+		"distance":  {Dialer: distantly, ContextTimeoutEnabled: true},
+	} {
+		opts.Addrs = []string{addr}
+		client, cluster := redis.NewClient(opts.Simple()), redis.NewClusterClient(opts.Cluster())
+		t.Cleanup(func() { _, _ = client.Close(), cluster.Close() })
+		for kind, client := range map[string]priority.RedisClient{
+			"Client": client, "AutoPipeline": autoPipeline(t, connect(t, opts.Simple())), "ClusterClient": cluster,
+		} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				store := openStore(t, client, &priority.RedisOptions{Prefix: t.Name(), Timeout: timeout})
+				for operation, call := range everyCall(t, store, "acme", "a") {
+					redistest.Await(t, operation+" works", func() bool {
+						err := call()
+						if err != nil && !errors.Is(err, priority.ErrOutcomeUnknown) {
+							wantError(t, err, priority.ErrNotCounted, "")
+						}
+						return err == nil
+					})
+				}
+			})
+		}
+	}
+}
+
+// distant is a connection to a place where each round trip takes a while.
+type distant struct {
+	net.Conn
+	trip time.Duration
+}
+
+func (d distant) Write(b []byte) (int, error) {
+	time.Sleep(d.trip)
+	return d.Conn.Write(b)
+}
+
+// Idle connections that the other end has closed, and that do not show it, fail no call that may
+// be made again, however many there are.
+func TestClosedWhileIdle(t *testing.T) {
+	server := redistest.Start(t)
+	const connections = 100
+	for name := range everyCall(t, nil, "", "") {
+		client := connect(t, &redis.Options{Addr: server.Addr, PoolSize: connections, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return struct{ net.Conn }{conn}, err // it hides the socket, as a TLS connection does
+		}})
+		call := everyCall(t, openStore(t, client, &priority.RedisOptions{Timeout: 2 * time.Second}), "acme", "a")[name]
+		check(t, call()) // loads the script
+		conns := make([]*redis.Conn, connections)
+		for i := range conns {
+			conns[i] = client.Conn()
+			check(t, conns[i].Ping(t.Context()).Err())
+		}
+		for _, conn := range conns {
+			check(t, conn.Close())
+		}
+		server.KillClients()
+		switch err := call(); name {
+		case "Next", "NextN", "NextEach", "Reset":
+			wantError(t, err, priority.ErrOutcomeUnknown, "EOF")
+		default:
+			check(t, err)
+		}
+	}
+}
+
 // What certainly did not reach Redis, or was refused there, changes nothing. The error
 // says so, and why.
 func TestRefused(t *testing.T) {

@@ -41,7 +41,7 @@ func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decis
 
 // nextCall returns a call for n documents.
 func (s *RedisStore) nextCall(customer string, tier *tier, n int) script.Call {
-	call := script.Call{Script: tier.next, Key: s.prefix.Of(customer, keys.Count), OtherKeys: s.withOverride(customer), Integers: 2}
+	call := script.Call{Script: tier.next, Key: s.prefix.Of(customer, keys.Count), OtherKeys: s.withOverride(customer), Override: s.overrides, Integers: 2}
 	if n > 1 {
 		call.Args = []any{n}
 	}
@@ -89,29 +89,25 @@ func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions 
 		if documents[i]--; errs[i] != nil {
 			fail(at, errs[i])
 		} else {
-			decisions[at] = s.counted(tiers[i], replies[i].Integers, documents[i])
+			decisions[at] = s.counted(tiers[i], replies[i], documents[i])
 		}
 	}
 }
 
 // counted reads a decision from a reply of next.lua; before is how many documents of the
 // call come later.
-func (s *RedisStore) counted(tier *tier, reply []int64, before int) Decision {
-	policy := &tier.policy
-	d := Decision{Level: Level(reply[0]), RuleLevel: Level(reply[0]), Count: reply[1] + int64(before), ResetIn: policy.ResetInterval}
+func (s *RedisStore) counted(tier *tier, answer script.Reply, before int) Decision {
+	policy, reply, bounds := &tier.policy, answer.Integers, apart(answer)
+	d := Decision{RuleLevel: Level(reply[0]), Count: reply[1] + int64(before), ResetIn: policy.ResetInterval}
 	if len(reply) > 2 {
 		d.ResetIn = time.Duration(reply[2]) * time.Millisecond
 	}
-	overridden := len(reply) > 3
-	if overridden {
-		d.RuleLevel = Level(reply[3])
+	if len(reply) > 3 {
+		d.RuleLevel, bounds = Level(reply[3]), Bounds{Earliest: Level(reply[4]), Latest: Level(reply[5])}
 	}
 	if before > 0 {
 		d.RuleLevel = policy.Level(d.Count)
-		d.Level = d.RuleLevel
-		if overridden {
-			d.Level = Bounds{Earliest: Level(reply[4]), Latest: Level(reply[5])}.Level(d.RuleLevel, s.levels)
-		}
 	}
+	d.Level = bounds.Level(d.RuleLevel, s.levels)
 	return d
 }

@@ -82,3 +82,42 @@ func TestOverride(t *testing.T) {
 		t.Errorf("the count is %s", count)
 	}
 }
+
+// A slot that stays open while it moves takes no call of two keys one of which it does not hold:
+// then the override is read by itself.
+func TestOverride_SlotMoves(t *testing.T) {
+	t.Parallel()
+	ctx, cluster := t.Context(), redistest.StartCluster(t, 3)
+	hand := cluster.Client()
+	store := openStore(t, cluster.Client(), &priority.RedisOptions{Overrides: true, Timeout: time.Minute})
+	for customer, bounds := range map[string]priority.Bounds{"pinned": {Earliest: 7}, "free": {}} {
+		var decisions []priority.Decision
+		if text, err := bounds.MarshalText(); err == nil {
+			check(t, hand.Set(ctx, store.Keys(customer).Override, text, time.Hour).Err())
+		}
+		documents, own := 0, true // whether both of the customer's own keys are still in one place
+		calls := func() {
+			documents += 3
+			ids := numbered("invoice", documents)[documents-3:]
+			if own {
+				state := must(store.Peek(ctx, customer))(t)
+				decisions = append(decisions, priority.Decision{Level: state.NextLevel, RuleLevel: state.RuleLevel})
+			}
+			decisions = slices.Concat(decisions, must(store.NextN(ctx, customer, 2))(t), must(store.NextEach(ctx, []string{customer}))(t),
+				must(submit(t, store, customer, ids[0]))(t), must(submit(t, store, customer, ids[1:]...))(t))
+		}
+		calls()
+		cluster.MoveSlot(store.Keys(customer).Count, func() {
+			calls()
+			own = false
+		})
+		for i, d := range decisions {
+			if d.Level != bounds.Level(d.RuleLevel, 9) {
+				t.Errorf("%s, decision %d: %+v", customer, i, d)
+			}
+		}
+		if count := must(hand.Get(ctx, store.Keys(customer).Count).Int())(t); count != 1-documents {
+			t.Errorf("%s: the count is %d after %d documents", customer, count, documents)
+		}
+	}
+}

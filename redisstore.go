@@ -64,10 +64,12 @@ type RedisOptions struct {
 	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own timeouts are.
-	// At most 1024 single calls and 32 batches run concurrently, on each node of a cluster;
-	// further calls wait within the timeout. For a NextEach of many thousands of
-	// customers allow 20 µs per customer. Default: 250 ms. Negative: only the call's
-	// context bounds it.
+	// Connecting has those, and may take longer. As many calls as the client's PoolSize, at
+	// most 1024 single ones and 32 batches, run concurrently on each node of a cluster;
+	// further calls wait within the timeout. A call that is given up still takes a place until
+	// the client's ReadTimeout ends it, so never switch that off. For a NextEach of many
+	// thousands of customers allow 20 µs per customer. Default: 250 ms. Negative: only the
+	// call's context bounds it.
 	Timeout time.Duration
 }
 
@@ -223,7 +225,7 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	return peeked(reply), nil
+	return s.peeked(reply), nil
 }
 
 // PeekEach returns the State of each customer, in one round trip to each node for
@@ -245,7 +247,7 @@ func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State,
 				if err != nil {
 					fail(i, err)
 				} else {
-					states[from+i] = peeked(replies[i].Integers)
+					states[from+i] = s.peeked(replies[i])
 				}
 			}
 		})
@@ -255,14 +257,14 @@ func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State,
 func (s *RedisStore) peekCall(customer string) script.Call {
 	return script.Call{
 		Script: s.tier(customer).peek, Key: s.prefix.Of(customer, keys.Count), OtherKeys: s.withOverride(customer, s.prefix.Of(customer, keys.Pending)),
-		Integers: lua.PeekIntegers, ReadOnly: true,
+		Override: s.overrides, Integers: lua.PeekIntegers, ReadOnly: true,
 	}
 }
 
 // peeked parses a reply of peek.lua.
-func peeked(reply []int64) State {
+func (s *RedisStore) peeked(reply script.Reply) State {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	p := lua.PeekedOf(reply)
+	p := lua.PeekedOf(reply.Integers)
 	state := State{
 		Rule: Rule(p.Rule), Level: Level(p.Level), NextLevel: Level(p.NextLevel), RuleLevel: Level(p.RuleLevel), Count: p.Count, ResetIn: ms(p.ResetIn),
 		Load: float64(p.Load) / 1e6, Recent: float64(p.Recent) / 1000, Cost: float64(p.Cost) / 1000,
@@ -271,6 +273,8 @@ func peeked(reply []int64) State {
 	if p.Latest > 0 {
 		state.Bounds = Bounds{Earliest: Level(p.Earliest), Latest: Level(p.Latest)}
 		state.OverrideEndsIn = ms(max(p.EndsIn, 0))
+	} else if bounds := apart(reply); bounds != (Bounds{}) {
+		state.Bounds, state.NextLevel = bounds, bounds.Level(state.RuleLevel, s.levels)
 	}
 	return state
 }
@@ -327,14 +331,22 @@ func (s *RedisStore) tier(customer string) *tier {
 }
 
 // run makes one call within the timeout.
-func (s *RedisStore) run(ctx context.Context, operation string, call *script.Call) ([]int64, error) {
+func (s *RedisStore) run(ctx context.Context, operation string, call *script.Call) (script.Reply, error) {
 	d := script.Begin(ctx, s.timeout)
 	defer d.End()
 	reply, failure := s.runner.Run(&d, call)
 	if failure != nil {
-		return nil, failed(operation, call, failure)
+		return reply, failed(operation, call, failure)
 	}
-	return reply.Integers, nil
+	return reply, nil
+}
+
+// apart returns the bounds of an override that was not read by the script; zero if there is none.
+func apart(reply script.Reply) (bounds Bounds) {
+	if reply.Override != "" {
+		_ = bounds.UnmarshalText([]byte(reply.Override)) // of another text nothing is left, as in the scripts
+	}
+	return bounds
 }
 
 // runEach makes calls in one round trip.

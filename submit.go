@@ -27,7 +27,7 @@ func (s *RedisStore) Submit(ctx context.Context, customer string, document Docum
 		return Decision{}, err
 	}
 	s.means.costs.Add(customer, document.Cost)
-	return submitted(reply), nil
+	return s.submitted(reply, 0), nil
 }
 
 // SubmitN implements [Store]. Every 50 documents are one atomic command, and every 100,000
@@ -52,8 +52,8 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []D
 		return call
 	}
 	decisions := make([]Decision, len(documents))
-	err := s.eachDocument(ctx, "SubmitN", len(documents), submittedPerCall, call, func(at, in int, reply []int64) {
-		decisions[at] = submitted(reply[numbersPerSubmit*in:])
+	err := s.eachDocument(ctx, "SubmitN", len(documents), submittedPerCall, call, func(at, in int, reply script.Reply) {
+		decisions[at] = s.submitted(reply, in)
 		s.means.costs.Add(customer, documents[at].Cost)
 	})
 	return decisions, err
@@ -62,14 +62,18 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []D
 // submitCall returns a call for n documents.
 func (s *RedisStore) submitCall(customer string, n int) script.Call {
 	return script.Call{
-		Script: s.tier(customer).submit, Key: s.prefix.Of(customer, keys.Pending), OtherKeys: s.withOverride(customer),
+		Script: s.tier(customer).submit, Key: s.prefix.Of(customer, keys.Pending), OtherKeys: s.withOverride(customer), Override: s.overrides,
 		Integers: numbersPerSubmit * n, Repeatable: true,
 	}
 }
 
-// submitted reads one document's part of a reply of submit.lua.
-func submitted(reply []int64) Decision {
-	return Decision{Level: Level(reply[0]), Load: float64(reply[1]) / 1e6, Pending: reply[2], RuleLevel: Level(reply[3])}
+// submitted reads one document's part of a reply of submit.lua. An override that was read apart
+// bounds the level here only: the set then holds the level by the rule.
+func (s *RedisStore) submitted(answer script.Reply, in int) Decision {
+	reply := answer.Integers[numbersPerSubmit*in:]
+	return Decision{
+		Level: apart(answer).Level(Level(reply[0]), s.levels), Load: float64(reply[1]) / 1e6, Pending: reply[2], RuleLevel: Level(reply[3]),
+	}
 }
 
 // Done implements [Store]. It is resent within the timeout if its reply is lost.
@@ -84,7 +88,7 @@ func (s *RedisStore) Done(ctx context.Context, customer, document string, took t
 	if err != nil {
 		return Ended{}, err
 	}
-	return s.ended(customer, each, reply), nil
+	return s.ended(customer, each, reply.Integers), nil
 }
 
 // DoneN implements [Store]. Every 250 documents are one atomic command, and every 100,000
@@ -106,8 +110,8 @@ func (s *RedisStore) doneN(ctx context.Context, operation, customer string, docu
 		}
 		return call
 	}
-	err := s.eachDocument(ctx, operation, len(documents), donePerCall, call, func(at, in int, reply []int64) {
-		ended[at] = s.ended(customer, each, reply[numbersPerDone*in:])
+	err := s.eachDocument(ctx, operation, len(documents), donePerCall, call, func(at, in int, reply script.Reply) {
+		ended[at] = s.ended(customer, each, reply.Integers[numbersPerDone*in:])
 	})
 	return ended, err
 }
@@ -161,7 +165,7 @@ func (s *RedisStore) ended(customer string, each float64, reply []int64) Ended {
 // eachDocument makes one call for every perCall of n documents, in their order, and passes
 // replied each document's reply and its index in it.
 func (s *RedisStore) eachDocument(ctx context.Context, operation string, n, perCall int, call func(from, to int) script.Call,
-	replied func(at, in int, reply []int64)) error {
+	replied func(at, in int, reply script.Reply)) error {
 	return s.inTrips(ctx, operation, n, documentsPerTrip,
 		func(d *script.Deadline, from, to int, fail func(at int, err error)) {
 			var calls []script.Call
@@ -177,7 +181,7 @@ func (s *RedisStore) eachDocument(ctx context.Context, operation string, n, perC
 				if i := at / perCall; errs[i] != nil {
 					fail(at, errs[i])
 				} else {
-					replied(from+at, at%perCall, replies[i].Integers)
+					replied(from+at, at%perCall, replies[i])
 				}
 			}
 		})

@@ -18,6 +18,7 @@ type result struct {
 	reply    Reply
 	Failure
 	again    bool // another try may do better, and cannot do harm
+	broken   bool // the connection was found broken, and others may be, too
 	noScript bool // not run: the node does not know the script; to be loaded
 	astray   bool // not run: where it went, the script is not known, and loading it did not help
 	unsent   bool // it never left the process
@@ -25,10 +26,12 @@ type result struct {
 
 // lost is the result of a call that was sent and whose answer did not come.
 func lost(call *Call, err error) result {
+	var timeout interface{ Timeout() bool }
+	result := result{Failure: Failure{Unknown, err}, again: call.Repeatable, broken: !(errors.As(err, &timeout) && timeout.Timeout())}
 	if call.ReadOnly {
-		return result{Failure: Failure{NotCounted, err}, again: true}
+		result.Outcome, result.again = NotCounted, true
 	}
-	return result{Failure: Failure{Unknown, err}, again: call.Repeatable}
+	return result
 }
 
 // classify says what a command's error means; sent reports whether the command

@@ -80,6 +80,7 @@ func TestClassify_Error(t *testing.T) {
 	timeout := fmt.Errorf("read: %w", context.DeadlineExceeded)
 	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, errRefused, timeout, context.Canceled, redis.ErrPoolTimeout, redis.ErrClosed} {
 		over := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed)
+		broken := !errors.Is(err, context.DeadlineExceeded)
 		for _, test := range []struct {
 			name string
 			call Call
@@ -87,9 +88,9 @@ func TestClassify_Error(t *testing.T) {
 			want result
 		}{
 			{"not sent", Call{}, false, result{Failure: Failure{NotCounted, err}, again: !over, unsent: true}},
-			{"sent", Call{}, true, result{Failure: Failure{Unknown, err}}},
-			{"sent, repeatable", Call{Repeatable: true}, true, result{Failure: Failure{Unknown, err}, again: true}},
-			{"sent, read only", Call{ReadOnly: true}, true, result{Failure: Failure{NotCounted, err}, again: true}},
+			{"sent", Call{}, true, result{Failure: Failure{Unknown, err}, broken: broken}},
+			{"sent, repeatable", Call{Repeatable: true}, true, result{Failure: Failure{Unknown, err}, again: true, broken: broken}},
+			{"sent, read only", Call{ReadOnly: true}, true, result{Failure: Failure{NotCounted, err}, again: true, broken: broken}},
 		} {
 			if got := classify(&test.call, err, test.sent); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("%v, %s: %+v, want %+v", err, test.name, got, test.want)

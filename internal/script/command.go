@@ -18,6 +18,7 @@ type command struct {
 	values   *redis.SliceCmd
 	argv     [8]any // what most commands need
 	body     body
+	within   lasting
 }
 
 func (c *command) prepare(ctx context.Context, call *Call, withText bool) {
@@ -56,6 +57,10 @@ func (c *command) send(ctx context.Context, client Client) {
 	_ = client.Process(ctx, c)
 	_ = c.Err() // a deferred AutoPipeliner waits only here
 }
+
+func (c *command) context() *lasting { return &c.within }
+
+func (c *command) written() bool { return c.body.state.Load()&^canceled > 0 }
 
 // result says what became of the command after do returned late.
 func (c *command) result(call *Call, late *overdue, client habits) result {

@@ -8,6 +8,7 @@ import (
 // Deadline is the time that one call of a store has, for all its tries.
 type Deadline struct {
 	caller  context.Context
+	long    time.Duration   // from the beginning to the end
 	end     time.Time       // zero: there is none
 	context context.Context // ends when it is too late for another try
 	cancel  context.CancelFunc
@@ -29,11 +30,12 @@ func Begin(ctx context.Context, timeout time.Duration) Deadline {
 	if !bounded {
 		return Deadline{caller: ctx, context: ctx, cancel: func() {}}
 	}
-	share := min(max(time.Until(end), 0)/10, LongestShare)
+	long := max(time.Until(end), 0)
+	share := min(long/10, LongestShare)
 	// As this is before the caller's own deadline it ends by its own timer, even where
 	// the caller's context never says that it has ended.
 	tries, cancel := context.WithDeadline(ctx, end.Add(-share))
-	return Deadline{caller: ctx, end: end, context: tries, cancel: cancel}
+	return Deadline{caller: ctx, long: long, end: end, context: tries, cancel: cancel}
 }
 
 // End frees what the call holds. Nothing of it may be used afterwards.
@@ -65,3 +67,23 @@ func (d *Deadline) pause(long time.Duration) bool {
 		return false
 	}
 }
+
+// lasting is the context in which a job is sent. It has what the call's context holds, but does
+// not end with it: a connection that takes longer to make is then there for a later call.
+type lasting struct {
+	context.Context
+	job  job
+	long time.Duration // what the whole call has; 0: no end
+}
+
+// Deadline is asked for before each write and each read, by a client that heeds deadlines. An
+// answer may take as long as a whole call: a connection on which it takes longer is of no use.
+func (l *lasting) Deadline() (time.Time, bool) {
+	if l.long > 0 && l.job.written() {
+		return time.Now().Add(l.long), true
+	}
+	return time.Time{}, false
+}
+
+func (*lasting) Done() <-chan struct{} { return nil }
+func (*lasting) Err() error            { return nil }

@@ -14,11 +14,40 @@ const (
 )
 
 // limit bounds what is in flight on one node of a cluster, or on all servers of a client
-// that does not tell them apart.
-type limit struct{ calls, pipelines chan struct{} }
+// that does not tell them apart. And it remembers which scripts are known there.
+type limit struct {
+	calls, pipelines chan struct{}
 
-func newLimit() *limit {
-	return &limit{make(chan struct{}, MaxCalls), make(chan struct{}, MaxPipelines)}
+	mu      sync.Mutex
+	scripts map[*Script]chan struct{} // closed when the first call of it has ended
+}
+
+// maxScripts is more than the policies that are followed at a time have.
+const maxScripts = 10_000
+
+// known returns what is closed when a script is known there, and whether its first call is the
+// caller's, who then closes it.
+func (l *limit) known(script *Script) (known chan struct{}, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known = l.scripts[script]; known == nil {
+		if l.scripts == nil || len(l.scripts) == maxScripts {
+			l.scripts = make(map[*Script]chan struct{})
+		}
+		known, first = make(chan struct{}), true
+		l.scripts[script] = known
+	}
+	return known, first
+}
+
+// newLimit returns the limit of a client. It is at most as many as the client has connections:
+// a call waits for one here, where its time ends its turn. In the client it would go on waiting.
+func newLimit(client Client) *limit {
+	connections := MaxCalls
+	if pool, ok := client.(interface{ Options() *redis.Options }); ok {
+		connections = pool.Options().PoolSize
+	}
+	return &limit{calls: make(chan struct{}, min(connections, MaxCalls)), pipelines: make(chan struct{}, min(connections, MaxPipelines))}
 }
 
 // nodes are the limits of a cluster's nodes: one that hangs leaves the others their places.
@@ -39,7 +68,7 @@ func (n *nodes) limit(node *redis.Client) *limit {
 		if n.limits == nil || len(n.limits) == maxNodes {
 			n.limits = make(map[*redis.Client]*limit)
 		}
-		l = newLimit()
+		l = newLimit(node)
 		n.limits[node] = l
 	}
 	return l

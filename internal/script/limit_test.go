@@ -21,15 +21,19 @@ func hanging(t *testing.T, hangs func(key string) bool) *Runner {
 		cmd.integers.SetVal([]int64{1, 0})
 		return nil
 	}}
-	return NewRunner(s.client(t))
+	runner := NewRunner(s.client(t))
+	known, _ := runner.limit.known(next)
+	close(known)
+	return runner
 }
 
-// As many calls are in flight as the constants say, whether anyone waits for them or not;
-// others get their turn, or the end of their time.
+// As many calls are in flight as the client has connections, and as many pipelines as the
+// constant says, whether anyone waits for them or not; others get their turn, or the end of
+// their time.
 func TestLimit(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		runner := hanging(t, func(string) bool { return true })
-		const callers = 3 * MaxCalls
+		const callers = 3 * connections
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		outcomes := make(map[Outcome]int)
@@ -54,7 +58,7 @@ func TestLimit(t *testing.T) {
 			most int
 			run  func(d *Deadline, call Call) *Failure
 		}{
-			{MaxCalls, func(d *Deadline, call Call) *Failure {
+			{connections, func(d *Deadline, call Call) *Failure {
 				_, failure := runner.Run(d, &call)
 				return failure
 			}},

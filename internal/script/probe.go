@@ -19,12 +19,8 @@ type probe struct {
 	err     error         // its result
 }
 
-const (
-	// probeEvery keeps an outage from becoming a storm of connections.
-	probeEvery = 100 * time.Millisecond
-	// probeHolds is how long a result stands in for one that is late.
-	probeHolds = time.Second
-)
+// probeEvery keeps an outage from becoming a storm of connections.
+const probeEvery = 100 * time.Millisecond
 
 // why tries to connect as the client does, unless it just did, and returns what is known,
 // at the latest when ctx ends; nil if the client hides its address.
@@ -48,7 +44,7 @@ func (p *probe) why(ctx context.Context, client Client) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.running != nil && (p.err == nil || time.Since(p.ended).Abs() >= probeHolds) {
+	if p.running != nil {
 		return fmt.Errorf("dial %s %s: no answer yet", network, addr)
 	}
 	return p.err

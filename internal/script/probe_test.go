@@ -91,28 +91,6 @@ func TestProbe_Outage(t *testing.T) {
 	})
 }
 
-// An attempt that is late leaves the cause that the last one found.
-func TestProbe_Late(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		var late atomic.Bool
-		client := dialing(t, func(ctx context.Context, _, _ string) (net.Conn, error) {
-			if late.Load() {
-				time.Sleep(time.Minute)
-			}
-			return nil, errRefused
-		})
-		r := new(probe)
-		for _, want := range []string{"refused", "refused", "no answer yet"} {
-			if err := why(r, client, 10*time.Millisecond); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
-			}
-			late.Store(true)
-			time.Sleep(probeHolds / 2)
-		}
-		time.Sleep(time.Hour) // until every attempt has ended
-	})
-}
-
 // A message begins with the cause, and time that ran out comes after it.
 func TestRun_CauseFirst(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -48,12 +48,21 @@ type Runner struct {
 
 // NewRunner returns a Runner on a client. It sends nothing.
 func NewRunner(client Client) *Runner {
-	return &Runner{client: client, habits: habitsOf(client), limit: newLimit()}
+	return &Runner{client: client, habits: habitsOf(client), limit: newLimit(client)}
 }
 
-// Run runs one script and returns its reply.
+// Run runs one script and returns its reply. The first call of a script goes alone: else as many
+// as come at once would find that Redis does not know it, and a user's circuit breaker open.
 func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
 	limit := r.limitOf(d, call.Key)
+	if known, first := limit.known(call.Script); first {
+		defer close(known)
+	} else {
+		select {
+		case <-known:
+		case <-d.context.Done():
+		}
+	}
 	cmd := new(command)
 	cmd.prepare(d.context, call, false)
 	late := r.do(d, limit.calls, cmd)
@@ -65,7 +74,7 @@ func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
 	again := *call // so that a call that works needs not outlive this one
 	again.OtherKeys, again.Args = slices.Clone(call.OtherKeys), slices.Clone(call.Args)
 	a := attempt{call: &again}
-	g := &group{places: limit.calls, left: []*attempt{&a}}
+	g := &group{limit: limit, places: limit.calls, left: []*attempt{&a}}
 	if r.settle(d, g, 1, []result{first}) {
 		r.run(d, g, 2)
 	}
@@ -85,7 +94,7 @@ func (r *Runner) RunEach(d *Deadline, calls []Call) ([]Reply, []*Failure) {
 		limit := r.limitOf(d, calls[i].Key)
 		g := byNode[limit]
 		if g == nil {
-			g = &group{places: limit.pipelines}
+			g = &group{limit: limit, places: limit.pipelines}
 			byNode[limit], groups = g, append(groups, g)
 		}
 		g.left = append(g.left, &attempts[i])
@@ -124,7 +133,8 @@ func (r *Runner) noteAnswer() {
 
 // group is calls that are sent together.
 type group struct {
-	places  chan struct{}
+	limit   *limit
+	places  chan struct{}    // those of them that it takes
 	left    []*attempt       // that have neither a reply nor a failure yet
 	missing map[*Script]bool // some node does not know it
 }
@@ -134,6 +144,7 @@ type attempt struct {
 	call     *Call
 	before   Failure // how the try before this one ended; Unknown if any before it did
 	withText bool    // the text goes along: its slot moves, or the script cannot be loaded
+	apart    bool    // the override is read by itself: its slot moves
 
 	reply   Reply
 	failure *Failure
@@ -153,7 +164,7 @@ func (r *Runner) run(d *Deadline, g *group, try int) {
 // settle gives each call its reply or its failure by the result of a try, except those that
 // another try may help, for which it waits. It returns false if there are none.
 func (r *Runner) settle(d *Deadline, g *group, try int, results []result) bool {
-	again := r.awaitNext(d, try, results)
+	again := r.awaitNext(d, g, try, results)
 	attempts := g.left
 	g.left = nil
 	var last Failure    // before it was explained
@@ -184,6 +195,7 @@ func (r *Runner) settle(d *Deadline, g *group, try int, results []result) bool {
 // note records what the next try of a call has to know.
 func (g *group) note(a *attempt, result *result) {
 	a.before = result.Failure
+	a.apart = a.apart || a.call.Override && strings.HasPrefix(result.Err.Error(), "TRYAGAIN ")
 	if result.noScript {
 		if g.missing == nil {
 			g.missing = make(map[*Script]bool)
@@ -192,13 +204,15 @@ func (g *group) note(a *attempt, result *result) {
 	}
 }
 
-// awaitNext waits until it is time for another try, and reports whether there is one.
-func (r *Runner) awaitNext(d *Deadline, try int, results []result) bool {
+// awaitNext waits until it is time for another try, and reports whether there is one. Of idle
+// connections that the other end has closed there may be as many as the client has: no call
+// waits because of them.
+func (r *Runner) awaitNext(d *Deadline, g *group, try int, results []result) bool {
 	again, wait := false, false
 	for i := range results {
 		result := &results[i]
 		again = again || result.again || result.noScript
-		wait = wait || result.again
+		wait = wait || result.again && !(result.broken && try <= cap(g.limit.calls))
 	}
 	if slices.ContainsFunc(results, func(result result) bool { return !result.answered && !isReply(result.Err) }) {
 		r.reload()
@@ -214,17 +228,25 @@ func isReply(err error) bool {
 
 // pipeline is the commands of a group, and before them the scripts that a node may not know.
 type pipeline struct {
-	loads    map[*Script]*load
-	commands []command
+	loads     map[*Script]*load
+	overrides map[int]*redis.StringCmd // by the command before which they are read
+	commands  []command
+	within    lasting
 }
 
 func newPipeline(ctx context.Context, g *group) *pipeline {
-	p := &pipeline{commands: make([]command, len(g.left)), loads: make(map[*Script]*load)}
+	p := &pipeline{commands: make([]command, len(g.left)), loads: make(map[*Script]*load), overrides: make(map[int]*redis.StringCmd)}
 	for i, a := range g.left {
+		call := a.call
+		if a.apart {
+			alone, last := *call, len(call.OtherKeys)-1
+			p.overrides[i] = redis.NewStringCmd(ctx, "get", call.OtherKeys[last])
+			alone.OtherKeys, call = call.OtherKeys[:last], &alone
+		}
 		if script := a.call.Script; (a.call.Ordered || g.missing[script]) && p.loads[script] == nil {
 			p.loads[script] = newLoad(ctx, a.call)
 		}
-		p.commands[i].prepare(ctx, a.call, a.withText)
+		p.commands[i].prepare(ctx, call, a.withText)
 	}
 	return p
 }
@@ -235,6 +257,9 @@ func (p *pipeline) send(ctx context.Context, client Client) {
 		_ = pipe.Process(ctx, load)
 	}
 	for i := range p.commands {
+		if override := p.overrides[i]; override != nil {
+			_ = pipe.Process(ctx, override)
+		}
 		_ = pipe.Process(ctx, &p.commands[i])
 	}
 	_, _ = pipe.Exec(ctx)
@@ -253,19 +278,31 @@ func (p *pipeline) results(g *group, late *overdue, client habits) []result {
 				result.again, result.astray = true, true
 			}
 		}
+		if override := p.overrides[i]; override != nil && result.answered {
+			result.reply.Override = override.Val()
+			if err := override.Err(); err != nil && !errors.Is(err, redis.Nil) && !strings.HasPrefix(err.Error(), "WRONGTYPE ") {
+				result = lost(a.call, err)
+			}
+		}
 		results[i] = result
 	}
 	return results
 }
 
+func (p *pipeline) context() *lasting { return &p.within }
+
+func (p *pipeline) written() bool { return p.commands[0].written() }
+
 // job is a command or many.
 type job interface {
 	send(ctx context.Context, client Client)
+	context() *lasting // room for the context in which it is sent
+	written() bool     // or at least its first bytes were
 }
 
 // do sends a job and waits until it is answered. If the time is over first, it says
 // so, and what the job holds must not be read: the job goes on by itself, for as
-// long as the client's own timeouts let it.
+// long as the client's own timeouts let it, and so makes a connection for later calls.
 func (r *Runner) do(d *Deadline, places chan struct{}, job job) *overdue {
 	ctx := d.context
 	if d.endless() {
@@ -280,10 +317,11 @@ func (r *Runner) do(d *Deadline, places chan struct{}, job job) *overdue {
 	case <-ctx.Done():
 		return newOverdue(fmt.Errorf("%w (too many concurrent calls)", d.Err()))
 	}
-	done := make(chan struct{})
+	done, within := make(chan struct{}), job.context()
+	*within = lasting{ctx, job, d.long}
 	go func() {
 		defer func() { <-places }()
-		job.send(ctx, r.client)
+		job.send(within, r.client)
 		close(done)
 	}()
 	select {
@@ -291,14 +329,16 @@ func (r *Runner) do(d *Deadline, places chan struct{}, job job) *overdue {
 		return nil
 	case <-ctx.Done():
 	}
-	rest, cancel := d.rest()
-	defer cancel()
-	select {
-	case <-done:
-		return nil
-	case <-rest.Done():
-		return newOverdue(d.Err())
+	if job.written() { // its answer may still come
+		rest, cancel := d.rest()
+		defer cancel()
+		select {
+		case <-done:
+			return nil
+		case <-rest.Done():
+		}
 	}
+	return newOverdue(d.Err())
 }
 
 // reload makes a cluster client look up the slots again when a node fails. It

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -203,6 +204,8 @@ func forgetful() *server {
 	s := &server{}
 	s.answers = []answer{func(cmd *command) error {
 		s.written(cmd)
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		for _, line := range s.read {
 			if text, ok := strings.CutPrefix(line, "script load "); ok && s.refused == nil && bytes.Equal(New(text).digest, cmd.body.bytes) {
 				cmd.integers.SetVal([]int64{1, 0})
@@ -231,6 +234,30 @@ func TestRunEach_UnknownScripts(t *testing.T) {
 	if want := 2*len(calls) + 2; len(s.read) != want {
 		t.Errorf("%d commands were sent, want %d", len(s.read), want)
 	}
+}
+
+// However many first calls come at once, Redis refuses one of them, which loads the script.
+func TestRun_FirstCalls(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := forgetful()
+		answers := s.answers[0]
+		s.answers[0] = func(cmd *command) error {
+			defer time.Sleep(time.Millisecond) // so that all are sent before the first answer
+			return answers(cmd)
+		}
+		runner, calls := NewRunner(s.client(t)), sync.WaitGroup{}
+		for range 20 {
+			calls.Go(func() {
+				if _, failure := runner.Run(begin(t, time.Minute), &Call{Script: next, Key: "k", Integers: 2}); failure != nil {
+					t.Errorf("%+v", failure)
+				}
+			})
+		}
+		calls.Wait()
+		if len(s.read) != 22 {
+			t.Errorf("sent %d commands, want the first call twice, the script, and 19 calls", len(s.read))
+		}
+	})
 }
 
 // Ordered calls are never refused for want of the script, not even some of them: so they

@@ -25,6 +25,7 @@ type Call struct {
 	Script    *Script
 	Key       string   // KEYS[1]; what is in its braces places it in a cluster
 	OtherKeys []string // KEYS[2] and on, with the same in their braces
+	Override  bool     // the last of them is an override's, which need not exist
 	Args      []any    // ARGV: strings, integers or bytes
 
 	// Integers is the least number of integers that the script replies; 0: it replies values of
@@ -40,6 +41,10 @@ type Call struct {
 type Reply struct {
 	Integers []int64
 	Values   []any
+
+	// Override is what the override's key holds, where the script could not read it: Redis takes
+	// no two keys of a slot that moves if one of them does not exist.
+	Override string
 }
 
 // Outcome is what became of a call.
