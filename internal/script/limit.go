@@ -2,6 +2,7 @@ package script
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -17,6 +18,7 @@ const (
 // that does not tell them apart. And it remembers which scripts are known there.
 type limit struct {
 	calls, pipelines chan struct{}
+	broken           atomic.Int32 // tries since the last answer that found their connection broken
 
 	mu      sync.Mutex
 	scripts map[*Script]chan struct{} // closed when the first call of it has ended

@@ -68,7 +68,7 @@ func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
 	late := r.do(d, limit.calls, cmd)
 	first := cmd.result(call, late, r.habits)
 	if first.answered {
-		r.noteAnswer()
+		r.noteAnswer(limit)
 		return cmd.reply(), nil
 	}
 	again := *call // so that a call that works needs not outlive this one
@@ -125,9 +125,12 @@ func (r *Runner) limitOf(d *Deadline, key string) *limit {
 	return r.limit
 }
 
-func (r *Runner) noteAnswer() {
+func (r *Runner) noteAnswer(limit *limit) {
 	if !r.answered.Load() {
 		r.answered.Store(true)
+	}
+	if limit.broken.Load() > 0 {
+		limit.broken.Store(0)
 	}
 }
 
@@ -164,7 +167,7 @@ func (r *Runner) run(d *Deadline, g *group, try int) {
 // settle gives each call its reply or its failure by the result of a try, except those that
 // another try may help, for which it waits. It returns false if there are none.
 func (r *Runner) settle(d *Deadline, g *group, try int, results []result) bool {
-	again := r.awaitNext(d, g, try, results)
+	again := r.awaitNext(d, g.limit, try, results)
 	attempts := g.left
 	g.left = nil
 	var last Failure    // before it was explained
@@ -172,7 +175,7 @@ func (r *Runner) settle(d *Deadline, g *group, try int, results []result) bool {
 	for i, a := range attempts {
 		result := &results[i]
 		if result.answered {
-			r.noteAnswer()
+			r.noteAnswer(g.limit)
 			a.reply = result.reply
 			continue
 		}
@@ -206,13 +209,17 @@ func (g *group) note(a *attempt, result *result) {
 
 // awaitNext waits until it is time for another try, and reports whether there is one. Of idle
 // connections that the other end has closed there may be as many as the client has: no call
-// waits because of them.
-func (r *Runner) awaitNext(d *Deadline, g *group, try int, results []result) bool {
-	again, wait := false, false
+// waits because of them, until more in a row were broken.
+func (r *Runner) awaitNext(d *Deadline, limit *limit, try int, results []result) bool {
+	again, wait, broken := false, false, false
 	for i := range results {
 		result := &results[i]
 		again = again || result.again || result.noScript
-		wait = wait || result.again && !(result.broken && try <= cap(g.limit.calls))
+		wait = wait || result.again && !result.broken
+		broken = broken || result.again && result.broken
+	}
+	if broken && limit.broken.Add(1) > int32(cap(limit.calls)) {
+		wait = true
 	}
 	if slices.ContainsFunc(results, func(result result) bool { return !result.answered && !isReply(result.Err) }) {
 		r.reload()
