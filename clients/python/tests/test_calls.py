@@ -13,7 +13,7 @@ import docpriority
 from docpriority import Policy
 from docpriority._calls import Calls
 from docpriority._classify import Refused, Unanswered
-from docpriority._course import Nodes, course
+from docpriority._course import Nodes, Pause, course
 
 
 def store(**options: Any) -> docpriority.Store:
@@ -129,7 +129,7 @@ class Clusters(unittest.TestCase):
         try:
             step = next(steps)
             while True:
-                if not step.commands:
+                if isinstance(step, Pause):
                     step = steps.send(None)
                     continue
                 if step.commands[0][0] == "SCRIPT":
