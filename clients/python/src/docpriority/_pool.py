@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from abc import abstractmethod
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from queue import Empty, SimpleQueue
-from typing import Any, Callable, NamedTuple, TypeVar, Union
+from typing import Any, Callable, TypeVar, Union
 from weakref import WeakSet
 
 from redis.exceptions import RedisError, ResponseError
@@ -38,6 +38,8 @@ def _verbatim(parser_class: Any) -> Any:
 class Link:
     """A connection of redis-py, which serves one call at a time."""
 
+    is_open: Callable[[], bool]  # whether the other end has not closed it while it was idle
+    close: Callable[[], None]
     was_idle = False  # before the call that uses it
     send_failed: type[Failure] = Unanswered  # a part of the commands may have been sent
 
@@ -65,24 +67,10 @@ class Link:
             result = result if isinstance(result, Refused) else reply
         return result
 
-    @abstractmethod
-    def is_open(self) -> bool:
-        """Reports whether the other end has not closed it while it was idle."""
-
-    @abstractmethod
-    def close(self) -> None: ...
-
 
 async def _result(returned: Any) -> Any:
     """Returns what a method of redis-py returns, of either kind."""
     return await returned if inspect.isawaitable(returned) else returned
-
-
-class Reason(NamedTuple):
-    """Why there is no connection, and since when."""
-
-    at: float
-    failure: Unsent
 
 
 class Pool:
@@ -95,13 +83,14 @@ class Pool:
 
     def __init__(self, calling: Calling, address: Address) -> None:
         self._calling, self._address = calling, address
-        self._free: SimpleQueue[Union[Link, Reason]] = calling.new_queue()  # connections that no call uses, and reasons why one did not come about
+        # Connections that no call uses, and why one did not come about.
+        self._free: SimpleQueue[Union[Link, Unsent]] = calling.new_queue()
         self._links: WeakSet[Link] = WeakSet()
         self._waiting: set[object] = set()  # calls
         self._closed = False
 
     async def take(self, deadline: float) -> Union[Link, Unsent]:
-        began, waits, own = time.monotonic(), False, object()
+        waits, own = False, object()
         try:
             while True:
                 try:
@@ -113,15 +102,13 @@ class Pool:
                     self._waiting.add(own)
                     self._begin()
                     continue
-                if isinstance(free, Reason):
-                    if free.at >= began:  # else earlier calls were told
-                        return free.failure
-                elif free.is_open():
+                if isinstance(free, Unsent):
+                    return free
+                if free.is_open():
                     free.was_idle = not waits
                     return free
-                else:
-                    self.drop(free)
-                    waits = False
+                self.drop(free)
+                waits = False
         finally:
             self._waiting.discard(own)
             if self._waiting and not waits:  # it may have taken what another call had begun
@@ -132,7 +119,7 @@ class Pool:
 
     def _begin(self) -> None:
         if len(self._links) < self._calling.most and not self._closed:
-            link = self._calling.new_link(self._address)
+            link = self._calling.link_class(self._calling.connection(self._address))
             self._links.add(link)
             self._calling.start(self._connect, link)
 
@@ -141,13 +128,14 @@ class Pool:
             await link.connect()
         except Exception as error:
             self._links.discard(link)
-            self.give(Reason(time.monotonic(), unsent(error)))
+            if self._waiting:
+                self._free.put_nowait(unsent(error))
         else:
             self.give(link)
 
-    def give(self, free: Union[Link, Reason]) -> None:
-        """Lets another call have a connection, or know why there is none."""
-        self._free.put_nowait(free)
+    def give(self, link: Link) -> None:
+        """Lets another call have a connection."""
+        self._free.put_nowait(link)
         if self._closed:
             self.close()
 
@@ -170,14 +158,22 @@ class Pool:
 class Calling(Connections):
     """Makes the calls of one store."""
 
-    new_queue: Callable[[], Any]
     link_class: type[Link]
+    new_queue: Callable[[], Any]
+    get: Callable[[Any, float], Awaitable[Union[Link, Unsent]]]  # from a queue until a deadline, or it raises Empty
+    start: Callable[[Callable[[Link], Any], Link], None]  # a coroutine in the background
+    pause: Callable[[float], Awaitable[None]]
+    pools: Callable[[], dict[Address, Pool]]
 
     async def _run(self, steps: Steps[T]) -> T:
         try:
             step = next(steps)
             while True:
-                step = steps.send(await (self.pause(step.seconds) if isinstance(step, Pause) else self._try(step)))
+                if isinstance(step, Pause):
+                    await self.pause(step.seconds)
+                    step = next(steps)
+                else:
+                    step = steps.send(await self._try(step))
         except StopIteration as end:
             result: T = end.value
             return result
@@ -203,20 +199,3 @@ class Calling(Connections):
             else:
                 pool.drop(link)
         return outcome if usable else replace(outcome, was_idle=link.was_idle)
-
-    def new_link(self, address: Address) -> Link:
-        return self.link_class(self.connection(address))
-
-    @abstractmethod
-    def pools(self) -> dict[Address, Pool]: ...
-
-    @abstractmethod
-    def start(self, run: Callable[[Link], Any], link: Link) -> None:
-        """Runs a coroutine in the background."""
-
-    @abstractmethod
-    async def get(self, queue: Any, deadline: float) -> Union[Link, Reason]:
-        """Returns what comes in a queue, or raises Empty."""
-
-    @abstractmethod
-    async def pause(self, seconds: float) -> None: ...

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 
 import redis.asyncio
 
-from ._classify import Unanswered
+from ._classify import Unanswered, Unsent
 from ._course import Address, Commands, Steps
-from ._pool import Calling, Link, Pool, Reason
+from ._pool import Calling, Link, Pool
 
 T = TypeVar("T")
 
@@ -77,8 +77,8 @@ class Tasks(Calling):
         self._connecting.add(connecting)
         connecting.add_done_callback(self._connecting.discard)
 
-    async def get(self, queue: Any, deadline: float) -> Union[Link, Reason]:
-        getting: asyncio.Future[Union[Link, Reason]] = asyncio.ensure_future(queue.get())
+    async def get(self, queue: Any, deadline: float) -> Union[Link, Unsent]:
+        getting: asyncio.Future[Union[Link, Unsent]] = asyncio.ensure_future(queue.get())
         try:
             await _wait(getting, deadline)
         except asyncio.CancelledError:

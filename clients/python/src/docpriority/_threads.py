@@ -13,7 +13,7 @@ import redis
 
 from ._classify import Unsent
 from ._course import Address, Commands, Steps
-from ._pool import ERRORS, Calling, Link, Pool, Reason
+from ._pool import ERRORS, Calling, Link, Pool
 
 T = TypeVar("T")
 
@@ -98,8 +98,8 @@ class Threads(Calling):
         except RuntimeError:  # there are too many threads, or the program is ending
             _finish(run, link)
 
-    async def get(self, queue: Any, deadline: float) -> Union[Link, Reason]:
-        free: Union[Link, Reason] = queue.get(timeout=max(deadline - time.monotonic(), 0))
+    async def get(self, queue: Any, deadline: float) -> Union[Link, Unsent]:
+        free: Union[Link, Unsent] = queue.get(timeout=max(deadline - time.monotonic(), 0))
         return free
 
     async def pause(self, seconds: float) -> None:
