@@ -76,18 +76,6 @@ class Fleets(StoreCase):
         version = operator.apply(policies)
         operator.reported(lambda report: report["following"] == {"version": version, "own": policies is None})
 
-    def test_a_member_follows_the_operators_policies(self) -> None:
-        store, operator = self.joined(tier_of=lambda customer: "gold" if customer == "acme" else None)
-        self.assertEqual(store.submit_n("acme", ["a", "b", "c"])[2].level, 2)
-        self.followed(operator, {"thresholds": [-1], "loads": [5, 1000], "tiers": {"gold": {"thresholds": [-2], "loads": [5, 6]}}})
-        self.assertEqual(store.submit("acme", "d").level, 3)
-        self.assertEqual([d.level for d in store.next_n("other", 3)], [1, 1, 2])
-        self.assertEqual([d.level for d in store.next_n("acme", 4)], [1, 1, 1, 2])
-        self.assertEqual(store.last, 9)
-        self.followed(operator, None)
-        self.assertEqual(store.next("other").level, 2)
-        self.assertEqual(store.next_n("yet another", 22)[-1].level, 9)
-
     def test_a_member_whose_latest_call_failed_is_degraded(self) -> None:
         proxy = self.proxy()
         store, operator = self.joined(url=proxy.url, timeout=1)
@@ -225,18 +213,6 @@ class Following(unittest.TestCase):
             error.__cause__ = cause
             self.follower.failed(error)
             self.assertEqual(self.follower.following, {"version": 0, "own": True, **reason})
-
-    def test_what_is_wrong_with_policies_is_told_in_a_line(self) -> None:
-        tiers = {"thresholds": [-1], "tiers": {"old\ngold": {"thresholds": [-1, -2]}}}
-        for policies, detail in (
-            ({"threshold": [-1]}, "the field 'threshold' is unknown"),
-            ({"reset_mode": []}, "the reset_mode [] is unknown"),
-            ({"thresholds": [-1, -1]}, "the threshold -1 is not below -1"),
-            (tiers, 'tier "old?gold" has 3 levels, more than the 2 of the policy'),
-            ({"x" * 300: 1}, "the field '" + "x" * 189),
-        ):
-            self.follower.call().read([7, json.dumps({"version": 1, "changed": 1, "policies": policies}).encode()], False)
-            self.assertEqual(self.follower.following, {"version": 0, "own": True, "code": "invalid", "detail": detail})
 
 
 class Reports(unittest.TestCase):

@@ -110,19 +110,6 @@ class Clusters(StoreCase):
         at_source.close()
         at_target.close()
 
-    def test_a_store_for_one_server_says_where_it_was_sent(self) -> None:
-        package: Any = redis.asyncio if self.asynchronous else redis
-        host, port = address("REDIS_CLUSTER")
-        store = self.open(client=lambda: package.Redis(host=host, port=port), timeout=LONG)
-        elsewhere = next(
-            customer
-            for customer in map(str, range(100))
-            if self.client.get_node_from_key(store.keys(customer).count).port != port
-        )
-        with self.assertRaises(NotCountedError) as raised:
-            store.next(elsewhere)
-        self.assertIn("MOVED", str(raised.exception))
-
 
 @needs("REDIS_SENTINEL")
 class Sentinels(StoreCase):

@@ -27,24 +27,12 @@ class _Socket:
         self._sock = sock
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._sock, name)
-
-    def _in_time(self) -> Any:
-        if self.deadline is not None:
+        if self.deadline is not None and name in ("recv", "recv_into", "sendall"):
             left = self.deadline - time.monotonic()
             if left <= 0:
                 raise socket.timeout("timed out")
             self._sock.settimeout(left)
-        return self._sock
-
-    def recv(self, *arguments: Any) -> Any:
-        return self._in_time().recv(*arguments)
-
-    def recv_into(self, *arguments: Any) -> Any:
-        return self._in_time().recv_into(*arguments)
-
-    def sendall(self, data: Any) -> None:
-        self._in_time().sendall(data)
+        return getattr(self._sock, name)
 
 
 class _Link(Link):
