@@ -182,16 +182,7 @@ class MemberTask:
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
     async def _work(self, member: Member) -> None:
-        doing = None
         with suppress(asyncio.CancelledError):  # by close, or because the loop ends
             while self._store() is not None:
-                # A separate task: before Python 3.12, wait_for may swallow a cancellation.
-                doing = asyncio.ensure_future(self._tasks.run(member.round()))
-                await asyncio.wait([doing])
-                await asyncio.sleep(doing.result())
-        if doing is None:  # no round has begun
-            return
-        if not doing.done():
-            doing.cancel()
-            await asyncio.wait([doing])
+                await asyncio.sleep(await self._tasks.run(member.round()))
         await self._tasks.run(member.leave(_patience(self._tasks.timeout)))
