@@ -44,18 +44,6 @@ class Evictions(unittest.TestCase):
             self.store.next("another")
         self.assertEqual(len(self.store._memory), 1)
 
-    def test_a_document_is_forgotten_after_a_day_and_what_was_learned_when_it_has_faded(self) -> None:
-        for n in range(4):
-            self.store.submit("acme", f"{n}")
-        self.store.advance(timedelta(hours=1))
-        self.assertIsNotNone(self.store.done("acme", "0"))
-        self.assertEqual(self.store.peek("acme").latency, timedelta(hours=1))
-        for _ in range(5):
-            self.store.advance(timedelta(hours=20))
-            self.store.next("acme")
-        self.store.submit("acme", "another")
-        self.assertEqual((self.store.peek("acme").latency, len(self.store._memory)), (timedelta(), 2))
-
 
 class Stores(StoreCase):
     def open_memory(self, **options: Any) -> Any:

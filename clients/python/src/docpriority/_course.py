@@ -101,7 +101,8 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
     key, script = call.keys[0], call.script
     deadline, address, asking = time.monotonic() + timeout, nodes.address_of(key), False
     tries, at_once, unknown = 0, 0, False
-    may_have_run, before = False, ""
+    may_have_run = False
+    before: Failure = Unsent("")
     while True:
         outcome = yield from _loaded(script, nodes, address, deadline)
         if not isinstance(outcome, Unsent):
@@ -133,18 +134,18 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
                 call = call.alone((yield from course(call.override, nodes, deadline - time.monotonic())))
                 continue
         if again and failure.was_idle and time.monotonic() < deadline:
-            before = failure.text
+            before = failure
             continue
         if again or isinstance(failure, Unanswered):
             nodes.failed(address)
             address, asking = nodes.address_of(key), False
         pause = min(_FIRST_PAUSE * 2 ** min(tries, 10), _LONGEST_PAUSE) * random.uniform(0.5, 1)
         if not again or time.monotonic() + pause >= deadline - timeout * _SHARE_OF_A_TRY:
-            why = f"{failure.text}; before that: {before}" if before not in ("", failure.text) else failure.text
+            why = f"{failure.text}; before that: {before.text}" if before.text not in ("", failure.text) else failure.text
             if may_have_run:
                 kind = OutcomeUnknownError
-            raise error_of(call, kind, why) from failure.cause
-        tries, at_once, before = tries + 1, 0, failure.text
+            raise error_of(call, kind, why) from failure.cause or before.cause
+        tries, at_once, before = tries + 1, 0, failure
         yield Pause(pause)
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Optional
 
+from ._calling import Tasks, Threads
 from ._calls import Call, Calls, Lost
 from ._course import Nodes, Steps, course
 from ._errors import PriorityError
@@ -22,8 +23,6 @@ from ._fallback import Fallback
 from ._following import Follower
 from ._report import Window, fitted, printable
 from ._scripts import plain_script
-from ._tasks import Tasks
-from ._threads import Threads
 
 FOLLOW_SECONDS, REPORT_SECONDS = 0.5, 5.0
 _TIMEOUT = 1.0  # seconds, for a background call: policies may be long, and no caller waits

@@ -1,28 +1,23 @@
-"""Pools of connections, and calls on them, alike for threads and for tasks of asyncio.
-
-A task awaits the coroutines. In a thread they never suspend, because what they wait for blocks: one step ends them.
-"""
+"""Pools of connections, alike for threads and for tasks of asyncio."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import time
-from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from queue import Empty, SimpleQueue
-from typing import Any, Callable, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Union
 from weakref import WeakSet
 
 from redis.exceptions import RedisError, ResponseError
 
-from ._classify import Failure, Refused, Unanswered, Unsent, is_usable
-from ._connections import Connections, unsent
-from ._course import Address, Commands, Pause, Steps, Try
+from ._classify import Failure, Refused, Unanswered, Unsent
+from ._connections import unsent
+from ._course import Address, Commands
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from ._calling import Calling
 
 # What redis-py raises: the last two for replies that are none, and for an event loop that was closed. Other
 # exceptions, such as a time limit raised in a signal's handler, are not caught.
@@ -153,49 +148,3 @@ class Pool:
                 free = self._free.get_nowait()
                 if isinstance(free, Link):
                     free.close()
-
-
-class Calling(Connections):
-    """Makes the calls of one store."""
-
-    link_class: type[Link]
-    new_queue: Callable[[], Any]
-    get: Callable[[Any, float], Awaitable[Union[Link, Unsent]]]  # from a queue until a deadline, or it raises Empty
-    start: Callable[[Callable[[Link], Any], Link], None]  # a coroutine in the background
-    pause: Callable[[float], Awaitable[None]]
-    pools: Callable[[], dict[Address, Pool]]
-
-    async def _run(self, steps: Steps[T]) -> T:
-        try:
-            step = next(steps)
-            while True:
-                if isinstance(step, Pause):
-                    await self.pause(step.seconds)
-                    step = next(steps)
-                else:
-                    step = steps.send(await self._try(step))
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        finally:
-            steps.close()  # so that they know at once if an exception ends the call
-
-    async def _try(self, step: Try) -> Any:
-        pools = self.pools()
-        pool = pools.get(step.address) or pools.setdefault(step.address, Pool(self, step.address))
-        link = await pool.take(step.deadline)
-        if isinstance(link, Unsent):
-            return link
-        usable = False  # it may owe an answer, which must not be the next caller's
-        try:
-            if time.monotonic() >= step.deadline:
-                usable = True
-                return pool.in_vain()
-            outcome = await link.exchange(step.commands, step.deadline)
-            usable = is_usable(outcome)
-        finally:
-            if usable:
-                pool.give(link)
-            else:
-                pool.drop(link)
-        return outcome if usable else replace(outcome, was_idle=link.was_idle)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
-import asyncio
 import weakref
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import timedelta
 from typing import Callable, Optional, TypeVar, Union
 
@@ -16,12 +13,11 @@ import redis.asyncio.cluster
 import redis.cluster
 
 from ._base import Base
+from ._calling import Tasks, Threads
 from ._calls import Call
 from ._decision import Decision, Ended, State
 from ._keys import Document, Name
 from ._member import MemberTask, MemberThread
-from ._tasks import Tasks
-from ._threads import Threads
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="Store")
@@ -142,8 +138,7 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
             self._member.begin()
         probe = self._probe()
         if probe is not None:
-            with suppress(RuntimeError):  # there are too many threads, or the program is ending
-                _thread.start_new_thread(self._threads.run, (probe,))
+            self._threads.start(self._threads.run_steps, probe)
         return self._threads.run(self._steps(make, documents))
 
 
@@ -211,5 +206,5 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
             self._member.begin()
         probe = self._probe()
         if probe is not None:
-            self._probing_task = asyncio.ensure_future(self._tasks.run(probe))  # else it could be garbage-collected
+            self._tasks.start(self._tasks.run_steps, probe)
         return await self._tasks.run(self._steps(make, documents))
