@@ -177,14 +177,6 @@ class Publishing(unittest.TestCase):
         self.assertEqual(work.apply(("acme",)).get(), "acme")
         self.assertEqual((store.method_calls, messages), ([], []))
 
-    def test_each_app_has_its_own_store(self) -> None:
-        one, two = MemoryStore(), MemoryStore()
-        (_, first, _), (_, second, messages) = self.app(one), self.app(two)
-        first.delay("acme")
-        second.delay("acme")
-        second.delay("acme")
-        self.assertEqual((one.peek("acme").pending, two.peek("acme").pending), (1, 2))
-
     def test_the_cost_is_told(self) -> None:
         store = mock.create_autospec(docpriority.Store, instance=True, last=9)
         store.submit.return_value = docpriority.Decision(1, 1)

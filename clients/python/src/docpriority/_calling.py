@@ -144,9 +144,8 @@ class Threads(Calling):
         except RuntimeError:  # there are too many threads, or the program is ending
             _finish(run, argument)
 
-    async def get(self, queue: Any, deadline: float) -> Union[Link, Unsent]:
-        free: Union[Link, Unsent] = queue.get(timeout=max(deadline - time.monotonic(), 0))
-        return free
+    async def get(self, queue: SimpleQueue[Union[Link, Unsent]], deadline: float) -> Union[Link, Unsent]:
+        return queue.get(timeout=max(deadline - time.monotonic(), 0))
 
     async def pause(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -204,14 +203,12 @@ class Tasks(Calling):
 
     new_queue = asyncio.Queue
     link_class = _TaskLink
+    run = Calling.run_steps
 
     def __init__(self, client: Any, timeout: float) -> None:
         super().__init__(client, timeout, redis.asyncio)
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Pool]] = WeakKeyDictionary()
         self._background: set[asyncio.Future[Any]] = set()
-
-    async def run(self, steps: Steps[T]) -> T:
-        return await self.run_steps(steps)
 
     def pools(self) -> dict[Address, Pool]:
         return self._by_loop.setdefault(asyncio.get_running_loop(), {})
@@ -221,8 +218,8 @@ class Tasks(Calling):
         self._background.add(task)  # else it could be garbage-collected
         task.add_done_callback(self._background.discard)
 
-    async def get(self, queue: Any, deadline: float) -> Union[Link, Unsent]:
-        getting: asyncio.Future[Union[Link, Unsent]] = asyncio.ensure_future(queue.get())
+    async def get(self, queue: asyncio.Queue[Union[Link, Unsent]], deadline: float) -> Union[Link, Unsent]:
+        getting = asyncio.ensure_future(queue.get())
         try:
             await _wait(getting, deadline)
         except asyncio.CancelledError:
