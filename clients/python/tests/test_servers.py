@@ -178,15 +178,11 @@ RIGHTS = (
 
 @needs_redis
 class Rights(StoreCase):
-    def user(self, *rights: str) -> Any:
-        name = f"user-{self.asynchronous}"
-        server = self.redis()
-        server.execute_command("ACL", "SETUSER", name, "reset", ">secret", *RIGHTS.split(), *rights)
-        self.addCleanup(server.execute_command, "ACL", "DELUSER", name)
-        return f"redis://{name}:secret@{HOST}:{PORT}"
-
     def test_the_rights_of_the_docs_are_enough(self) -> None:
-        store = self.open(self.user(), timeout=LONG, overrides=True)
+        name, server = f"user-{self.asynchronous}", self.redis()
+        server.execute_command("ACL", "SETUSER", name, "reset", ">secret", *RIGHTS.split())
+        self.addCleanup(server.execute_command, "ACL", "DELUSER", name)
+        store = self.open(f"redis://{name}:secret@{HOST}:{PORT}", timeout=LONG, overrides=True)
         store.next("acme")
         store.submit("acme", "document")
         store.done("acme", "document")
