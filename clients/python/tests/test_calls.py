@@ -32,7 +32,7 @@ class Wrong(unittest.TestCase):
     def test_options(self) -> None:
         nine, three = Policy(), Policy((-2, -4))
         values: list[dict[str, Any]] = [
-            {"prefix": "a{b"}, {"prefix": ""}, {"timeout": 0}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"timeout": 86_401},
+            {"prefix": "a{b"}, {"prefix": ""}, {"timeout": 0}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"timeout": 250},
             {"timeout": timedelta(days=1, milliseconds=1)}, {"timeout": 10**400}, {"lease": timedelta()}, {"lease": timedelta(days=2)},
             {"lease": timedelta(microseconds=1500)}, {"tiers": {"few": three}}, {"policy": three, "tiers": {"many": nine}, "tier_of": str},
             {"name": "x" * 101, "join": True}, {"name": "w1"},
@@ -45,10 +45,6 @@ class Wrong(unittest.TestCase):
             for wrong in options:
                 with self.subTest(str(wrong)):
                     self.assertRaises(kind, store, **wrong)
-
-    def test_milliseconds_for_seconds(self) -> None:
-        with self.assertRaisesRegex(ValueError, r"write timedelta\(milliseconds=250\)"):
-            store(timeout=250)
 
     def test_clients(self) -> None:
         threads, asynchronous = redis.Redis(port=1), redis.asyncio.Redis(port=1)
@@ -75,12 +71,6 @@ class Wrong(unittest.TestCase):
             self.assertRaises(TypeError, own.submit_n, "acme", [docpriority.Document("a", wrong)])
         self.assertRaises(docpriority.NotCountedError, own.submit_n, "acme", [docpriority.Document("a", Fraction(1, 3))])
         self.assertEqual(own._calls._costs._history, ({}, []))
-
-    def test_policies(self) -> None:
-        self.assertRaises(ValueError, Policy, loads=(float("nan"),))
-        for wrong in ({"loads": ("2",)}, {"loads": (True,)}, {"loads": 2}, {"turns": 1.0}, {"turns": True}):
-            given: dict[str, Any] = wrong
-            self.assertRaises(TypeError, Policy, **given)
 
 
 class Answers(unittest.TestCase):

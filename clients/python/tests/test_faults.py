@@ -17,8 +17,6 @@ import redis.asyncio
 import docpriority
 from docpriority import NotCountedError, OutcomeUnknownError, _course
 from docpriority._calling import _finish
-from docpriority._classify import Refused
-from docpriority._course import Try
 
 from .support import HOST, LONG, PORT, SHORT, StoreCase, eventually, needs_redis, prefix, stubborn
 
@@ -32,19 +30,6 @@ class LostAnswers(StoreCase):
             self.assertEqual(store.next("acme").count, -count)
             proxy.close_connections()
             self.redis().ping()  # by now this process has got the end of the connection
-
-    def test_the_answer_after_a_refused_command_is_no_others(self) -> None:
-        store = self.open(timeout=LONG)
-
-        def answer(*commands: Any) -> Any:
-            def steps() -> Any:
-                return (yield Try(commands, None, time.monotonic() + LONG))
-
-            return self.loop.run(store.store._tasks.run(steps())) if self.asynchronous else store._threads.run(steps())
-
-        refused = answer(("ASKING",), ("ECHO", "another"))  # this server is no cluster
-        self.assertIsInstance(refused, Refused)
-        self.assertEqual(answer(("ECHO", "own")), b"own")
 
     def test_connections_that_were_closed_while_idle_are_replaced_at_once(self) -> None:
         proxy = self.proxy()
@@ -137,9 +122,6 @@ class Outages(StoreCase):
                 store.next("acme")
             store.close()
 
-
-@needs_redis
-class Company(StoreCase):
     def test_the_client_stays_as_it_is(self) -> None:
         client = stubborn(self.asynchronous, f"redis://{HOST}:{PORT}")
         before = dict(client.connection_pool.connection_kwargs)

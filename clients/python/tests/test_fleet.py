@@ -72,10 +72,6 @@ class Fleets(StoreCase):
         operator.reported(lambda report: True)
         return store, operator
 
-    def followed(self, operator: Operator, policies: Any) -> None:
-        version = operator.apply(policies)
-        operator.reported(lambda report: report["following"] == {"version": version, "own": policies is None})
-
     def test_a_member_whose_latest_call_failed_is_degraded(self) -> None:
         proxy = self.proxy()
         store, operator = self.joined(url=proxy.url, timeout=1)
@@ -88,7 +84,8 @@ class Fleets(StoreCase):
     def test_other_policies_are_reported_at_once(self) -> None:
         with mock.patch.object(_member, "REPORT_SECONDS", 1000):
             _, operator = self.joined()
-            self.followed(operator, {"thresholds": [-1]})
+            version = operator.apply({"thresholds": [-1]})
+            operator.reported(lambda report: report["following"] == {"version": version, "own": False})
 
     def test_a_lost_report_is_reported(self) -> None:
         _, operator = self.joined()
@@ -186,18 +183,6 @@ class Following(unittest.TestCase):
     def setUp(self) -> None:
         self.follower = Follower(Calls("priority", Policy(), None, None, timedelta(days=1), True))
 
-    def test_redis_sends_policies_that_were_not_read(self) -> None:
-        head = b'{"version":5,"changed":12'
-        for reply, sent, code in (
-            ([7], b"", None), ([7, b"many"], b"refused", "corrupt"), ([20, head + b',"policies":null}'], head, None),
-            (None, head, "unreachable"), ([20], head, None),
-        ):  # fmt: skip
-            if reply is None:
-                self.follower.failed(NotCountedError())
-            else:
-                self.follower.call().read(reply, False)
-            self.assertEqual((self.follower.call().arguments, self.follower.following.get("code")), ([sent], code))
-
     def test_the_code_of_an_error_is_the_first_word_of_redis(self) -> None:
         for cause, reason in (
             (redis.ConnectionError("connection refused"), {"code": "unreachable"}),
@@ -231,7 +216,7 @@ class Reports(unittest.TestCase):
         for n in range(20):
             window.decided("load", b"\xff" * 500 + b"%d" % n, [Decision(n + 1, n + 1)] * (n + 1))
         fields = window.fields()
-        report = json.loads(fitted({**fields}))
+        report = json.loads(fitted(fields.copy()))
         self.assertEqual(sum(sum(buckets.values()) for buckets in report["waits"].values()), 63 * 108)
         self.assertEqual([customer["documents"] for customer in report["busiest"]], list(range(20, 20 - len(report["busiest"]), -1)))
         many = {level: 10**12 for level in range(1, 256)}

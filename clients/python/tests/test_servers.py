@@ -14,7 +14,7 @@ import redis.cluster
 import redis.sentinel
 from redis.crc import key_slot
 
-from docpriority import NotCountedError, OutcomeUnknownError, PriorityError
+from docpriority import PriorityError
 
 from .support import HOST, LONG, PORT, StoreCase, eventually, needs_redis, prefix
 
@@ -151,22 +151,13 @@ class Sentinels(StoreCase):
 
 @needs("REDIS_TLS")
 class TLS(StoreCase):
-    def client(self, **settings: Any) -> Any:
+    def test_a_store_speaks_tls_as_its_client_does(self) -> None:
         package: Any = redis.asyncio if self.asynchronous else redis
         certificate, key = os.environ["REDIS_TLS_FILES"].split(":")
-        given = {"ssl": True, "ssl_ca_certs": certificate, "ssl_certfile": certificate, "ssl_keyfile": key, **settings}
+        given = {"ssl": True, "ssl_ca_certs": certificate, "ssl_certfile": certificate, "ssl_keyfile": key}
         host, port = address("REDIS_TLS")
-        return lambda: package.Redis(host=host, port=port, **given)
-
-    def test_a_store_speaks_tls_as_its_client_does(self) -> None:
-        store = self.open(client=self.client(), timeout=LONG)
+        store = self.open(client=lambda: package.Redis(host=host, port=port, **given), timeout=LONG)
         self.assertEqual([store.next("acme").count for _ in range(20)], [-n for n in range(20)])
-
-    def test_without_trust_no_call_works(self) -> None:
-        for settings in ({"ssl": False}, {"ssl_certfile": None, "ssl_keyfile": None}):
-            given: dict[str, Any] = settings
-            store = self.open(client=self.client(**given), timeout=0.5)
-            self.assertRaises((NotCountedError, OutcomeUnknownError), store.next, "acme")
 
 
 # As docs/redis.md has them.

@@ -87,8 +87,7 @@ class Nodes:
             self._learned[key_slot(key)] = address
 
     def failed(self, address: Address) -> None:
-        if address is not None:
-            self._failing[address] = None
+        self._failing[address] = None
 
 
 def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
