@@ -11,7 +11,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any, Callable, Optional, TypeVar, Union
@@ -130,7 +130,8 @@ class Threads(Calling):
         self.connection_class = WithDeadlines
 
     def run(self, steps: Steps[T]) -> T:
-        return _finish(self.run_steps, steps)
+        result: T = _finish(self.run_steps, steps)
+        return result
 
     def pools(self) -> dict[Address, Pool]:
         if self._pid != os.getpid():  # a child after a fork has connections of its own
@@ -154,13 +155,12 @@ class Threads(Calling):
             pool.close()
 
 
-def _finish(run: Callable[[Any], Coroutine[Any, Any, T]], argument: Any) -> T:
+def _finish(run: Callable[..., Any], argument: Any) -> Any:
     """Runs a coroutine that never suspends, and returns its result."""
     try:
         run(argument).send(None)
     except StopIteration as end:
-        result: T = end.value
-    return result
+        return end.value
 
 
 class _TaskLink(Link):
