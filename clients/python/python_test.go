@@ -3,15 +3,8 @@
 package python_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -119,36 +112,9 @@ func startTLS(t *testing.T, certificateFile, keyFile string) (address string) {
 // signed writes a certificate for 127.0.0.1 that is its own authority, and its key.
 func signed(t *testing.T) (certificateFile, keyFile string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	certificateFile, keyFile = filepath.Join(dir, "own.crt"), filepath.Join(dir, "own.key")
-	for file, block := range map[string]*pem.Block{
-		certificateFile: {Type: "CERTIFICATE", Bytes: certificate},
-		keyFile:         {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		var text bytes.Buffer
-		if err := pem.Encode(&text, block); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	run(t, dir, nil, redistest.Find(t, "openssl", "openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=own",
+		"-addext", "subjectAltName=IP:127.0.0.1", "-out", certificateFile, "-keyout", keyFile)
 	return certificateFile, keyFile
 }

@@ -93,19 +93,16 @@ def open_store(request: dict[str, Any]) -> Any:
             options[name] = timedelta(milliseconds=request[f"{name}_ms"])
     if "policy" in request:
         options["policy"] = policy_of(request["policy"])
-    errors = [redis.ConnectionError, redis.TimeoutError]
-    backoff = redis.backoff.NoBackoff()
-    stubborn = {"retry": redis.retry.Retry(backoff, 5), "retry_on_timeout": True, "retry_on_error": errors}
-    patient = {**stubborn, "retry": redis.asyncio.retry.Retry(backoff, 5), "retry_on_error": list(errors)}
-    if kind == "redis":
-        return ThreadedStore(redis.Redis.from_url(url, decode_responses=True, **stubborn), options)
-    if kind == "asyncio":
-        return LoopedStore(lambda: redis.asyncio.Redis.from_url(url, decode_responses=True, **patient), options)
-    if kind == "cluster":
-        return ThreadedStore(redis.cluster.RedisCluster.from_url(url), options)
-    if kind == "asyncio-cluster":
-        return LoopedStore(lambda: redis.asyncio.cluster.RedisCluster.from_url(url), options)
-    raise ValueError(f"there is no client {kind!r}")
+    asynchronous, cluster = kind.startswith("asyncio"), kind.endswith("cluster")
+    package: Any = redis.asyncio if asynchronous else redis
+
+    def client() -> Any:
+        if cluster:
+            return package.cluster.RedisCluster.from_url(url)
+        retry, errors = package.retry.Retry(redis.backoff.NoBackoff(), 5), [redis.ConnectionError, redis.TimeoutError]
+        return package.Redis.from_url(url, decode_responses=True, retry=retry, retry_on_timeout=True, retry_on_error=errors)
+
+    return LoopedStore(client, options) if asynchronous else ThreadedStore(client(), options)
 
 
 def policy_of(fields: dict[str, Any]) -> docpriority.Policy:

@@ -44,18 +44,6 @@ class Evictions(unittest.TestCase):
             self.store.next("another")
         self.assertEqual(len(self.store._memory), 1)
 
-    def test_a_document_is_forgotten_after_a_day_and_what_was_learned_when_it_has_faded(self) -> None:
-        for n in range(4):
-            self.store.submit("acme", f"{n}")
-        self.store.advance(timedelta(hours=1))
-        self.assertIsNotNone(self.store.done("acme", "0"))
-        self.assertEqual(self.store.peek("acme").latency, timedelta(hours=1))
-        for _ in range(5):
-            self.store.advance(timedelta(hours=20))
-            self.store.next("acme")
-        self.store.submit("acme", "another")
-        self.assertEqual((self.store.peek("acme").latency, len(self.store._memory)), (timedelta(), 2))
-
 
 class Stores(StoreCase):
     def open_memory(self, **options: Any) -> Any:
@@ -69,8 +57,6 @@ class Stores(StoreCase):
         self.assertEqual([d.level for d in store.submit_n("acme", ["z", Document("a", 1), Document(b"b", 2)])], [1, 1, 2])
         self.assertEqual(store.done_n("acme", [b"a", "b", "c"]), [Ended(b"a", timedelta(), 1), Ended("b", timedelta(), 2)])
         self.assertIsNone(store.done("acme", "a"))
-        self.assertRaises(ValueError, store.submit, "", "a")
-        self.assertRaises(TypeError, store.next, 7)
         self.assertEqual([d.count for d in store.next_n("é", 3)], [0, -1, -2])
         self.assertEqual(store.next("é".encode()).count, -3)
         store.reset("é")

@@ -45,17 +45,10 @@ _FOR_GOOD_WITHIN = ("-OOM ", "OOM command not allowed", "-MISCONF ", "-NOREPLICA
 # A new connection may find another server, or be let in.
 _ELSEWHERE = ("LOADING ", "MASTERDOWN ", "NOAUTH ", "ERR max number of clients reached")
 
-# The codes that redis-py strips from an error when it connects, by the error's class.
-_CODES = {"BusyLoadingError": "LOADING", "NoPermissionError": "NOPERM", "AuthenticationError": "NOAUTH"}
-
 
 def code_of(error: Optional[BaseException]) -> str:
     """Returns the first word of the error with which Redis replied, or "" if the exception is none."""
-    code = _CODES.get(type(error).__name__, "")
-    if code or not isinstance(error, ResponseError):
-        return code
-    word = str(error).partition(" ")[0]
-    return word if word.isupper() else "ERR"
+    return str(error).partition(" ")[0] if isinstance(error, ResponseError) else ""
 
 
 def is_usable(outcome: Any) -> bool:

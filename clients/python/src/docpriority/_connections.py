@@ -43,33 +43,26 @@ class Connections:
         self._client = client  # a Sentinel's pool lives as long as its client
         self.timeout = timeout
         self._package = package
-        self._template: Any = None
         self.nodes = Nodes()
         cluster = package.cluster.RedisCluster
         pipelines = (Pipeline, AsyncPipeline, redis.cluster.ClusterPipeline)
-        if isinstance(client, package.Redis) and not isinstance(client, pipelines):
-            self._template = client.connection_pool
-            self._connection_class, self._settings = self._template.connection_class, self._adapted(self._template.connection_kwargs)
-        elif isinstance(client, cluster) and not isinstance(client, pipelines):
-            self._of_cluster(client)
-        else:
+        if isinstance(client, pipelines) or not isinstance(client, (package.Redis, cluster)):
             raise TypeError(f"a store takes a Redis or RedisCluster of {package.__name__}, not {type(client).__module__}.{type(client).__qualname__}")
-        self.most = min(_MOST_CONNECTIONS, getattr(self._template, "max_connections", _MOST_CONNECTIONS))
+        template = self._of_cluster(client) if isinstance(client, cluster) else client.connection_pool
+        self.connection_class, self._settings = template.connection_class, self._adapted(template.connection_kwargs)
+        self.most = min(_MOST_CONNECTIONS, getattr(template, "max_connections", _MOST_CONNECTIONS))
+        if isinstance(client, cluster):
+            self._settings["redis_connect_func"] = _on_connect(getattr(client, "user_on_connect_func", None))
+        elif isinstance(template, package.sentinel.SentinelConnectionPool):
+            # A pool without connections, of which they ask who is the master.
+            self._sentinels = type(template)(
+                template.service_name, template.sentinel_manager, is_master=template.is_master, check_connection=template.check_connection, **self._settings
+            )
+            self._settings = self._sentinels.connection_kwargs
 
-    def _of_cluster(self, client: Any) -> None:
+    def _of_cluster(self, client: Any) -> Any:
+        """Learns the nodes of a cluster, and returns what has the settings of one."""
         nodes = [*client.nodes_manager.startup_nodes.values(), *client.get_nodes()]
-        template = nodes[-1] if self._package is redis.asyncio else client.get_redis_connection(nodes[-1]).connection_pool
-        self._connection_class, self._settings = template.connection_class, self._adapted(template.connection_kwargs)
-        # The cluster's own function may have a node answer as a replica, which does not name the master.
-        self._settings.pop("redis_connect_func", None)
-        callers_function: Any = getattr(client, "user_on_connect_func", None)
-        if callers_function is not None:
-
-            def connected(connection: Any) -> None:
-                connection.on_connect()
-                callers_function(connection)
-
-            self._settings["redis_connect_func"] = connected
 
         def hint(key: bytes) -> Address:
             try:
@@ -79,6 +72,7 @@ class Connections:
             return None if node is None else (node.host, int(node.port))
 
         self.nodes = Nodes(hint, [(node.host, int(node.port)) for node in nodes])
+        return nodes[-1] if self._package is redis.asyncio else client.get_redis_connection(nodes[-1]).connection_pool
 
     def _adapted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         adapted = {name: value for name, value in settings.items() if name not in _DROPPED and "maint" not in name and not name.startswith("orig_")}
@@ -90,17 +84,28 @@ class Connections:
             adapted["protocol"] = 2
         return adapted
 
-    def factory(self, address: Address) -> Any:
-        """Returns a pool of redis-py, which only makes connections to an address."""
-        template, settings = self._template, self._settings
-        if isinstance(template, self._package.sentinel.SentinelConnectionPool):
-            return type(template)(
-                template.service_name, template.sentinel_manager, connection_class=self._connection_class, is_master=template.is_master,
-                check_connection=template.check_connection, **settings,
-            )  # fmt: skip
-        if address is not None:
-            settings = {**settings, "host": address[0], "port": address[1]}
-        return self._package.ConnectionPool(connection_class=self._connection_class, **settings)
+    def connection(self, address: Address) -> Any:
+        """Returns a connection that is not open yet."""
+        where = {} if address is None else {"host": address[0], "port": address[1]}
+        return self.connection_class(**{**self._settings, **where})
+
+    def where(self, address: Address) -> str:
+        """Names a server."""
+        settings = self._settings
+        host, port = address or (settings.get("host", "localhost"), settings.get("port", 6379))
+        return str(settings.get("path") or getattr(settings.get("connection_pool"), "service_name", f"{host}:{port}"))
+
+
+def _on_connect(callers_function: Any) -> Any:
+    """Returns the caller's function. The cluster's own may have a node answer as a replica, which does not name the master."""
+    if callers_function is None:
+        return None
+
+    def connected(connection: Any) -> None:
+        connection.on_connect()
+        callers_function(connection)
+
+    return connected
 
 
 def unsent(error: BaseException) -> Unsent:
@@ -108,10 +113,3 @@ def unsent(error: BaseException) -> Unsent:
     cause, text = error.__cause__ or error.__context__, str(error)
     why = os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno and cause.errno > 0 else ""
     return Unsent(text if why in text else f"{text} {why}", error)
-
-
-def waited_in_vain(factory: Any) -> Unsent:
-    """Says that there was no connection in time, and to where."""
-    settings = factory.connection_kwargs
-    where = settings.get("path") or getattr(factory, "service_name", None) or f"{settings.get('host', 'localhost')}:{settings.get('port', 6379)}"
-    return Unsent(f"no connection to {where} in time")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Callable, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from redis.crc import key_slot
@@ -13,7 +13,6 @@ from redis.crc import key_slot
 from ._calls import Call
 from ._classify import Failure, Refused, Unanswered, Unsent, error_of, meaning_of
 from ._errors import NotCountedError, OutcomeUnknownError
-from ._protocol import Commands
 from ._scripts import Script
 
 T = TypeVar("T")
@@ -22,17 +21,23 @@ Address = Optional[Tuple[str, int]]
 """A node of a cluster by its host and port; None: the one server."""
 
 
+Commands = Sequence[Sequence[Union[str, bytes]]]
+
+
 class Try(NamedTuple):
-    """Commands to send to a server, on one connection; the reply to the final one is the result. None: only a pause."""
+    """Commands to send to a server, on one connection; the reply to the final one is the result."""
 
     commands: Commands
     address: Address
-    pause: float  # seconds to wait before
     deadline: float
 
 
-Steps = Generator[Try, Any, T]
-"""Yields tries, gets the reply or a Failure for each, and returns the call's result."""
+class Pause(NamedTuple):
+    seconds: float
+
+
+Steps = Generator[Union[Try, Pause], Any, T]
+"""Yields tries and pauses, gets the reply or a Failure for each try, and returns the call's result."""
 
 # Seconds before a further try: doubled each time, with jitter, so that a fleet does not return all at once.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.004, 0.064
@@ -55,7 +60,7 @@ class Nodes:
         self._addresses = dict.fromkeys(addresses)
         self._learned: dict[int, Address] = {}
         self._failing: dict[Address, None] = {}
-        # Which servers have which scripts: 0 if they do, else until when a call that loads it may take.
+        # Which servers have which scripts: a time until which a call may load it, and 0 afterwards.
         self.scripts: dict[tuple[Address, str], float] = {}
 
     def address_of(self, key: bytes) -> Address:
@@ -81,14 +86,8 @@ class Nodes:
             self._failing.pop(address, None)
             self._learned[key_slot(key)] = address
 
-    def forget(self, script: Script, address: Address) -> None:
-        """The server does not have a script."""
-        if self.scripts.get((address, script.sha1)) == 0:
-            del self.scripts[address, script.sha1]
-
     def failed(self, address: Address) -> None:
-        if address is not None:
-            self._failing[address] = None
+        self._failing[address] = None
 
 
 def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
@@ -101,14 +100,15 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
     key, script = call.keys[0], call.script
     deadline, address, asking = time.monotonic() + timeout, nodes.address_of(key), False
     tries, at_once, unknown = 0, 0, False
-    may_have_run, before = False, ""
+    may_have_run = False
+    before: Failure = Unsent("")
     while True:
         outcome = yield from _loaded(script, nodes, address, deadline)
         if not isinstance(outcome, Unsent):
             # Where SCRIPT is not to be had, the text goes along. By EVAL alone, Redis 7.4 and later would forget it again.
             command: list[Union[str, bytes]] = ["EVAL", script.text] if unknown and isinstance(outcome, Failure) else ["EVALSHA", script.sha1]
             command += [str(len(call.keys)), *call.keys, *call.arguments]
-            outcome = yield Try([("ASKING",), command] if asking else [command], address, 0, deadline)
+            outcome = yield Try([("ASKING",), command] if asking else [command], address, deadline)
         if isinstance(outcome, list) and len(outcome) >= call.least and all(type(item) in call.takes for item in outcome):
             if not asking:
                 nodes.answered(key, address)
@@ -119,7 +119,7 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
         if isinstance(failure, Refused):
             if failure.text.startswith("NOSCRIPT ") and at_once < _MOST_AT_ONCE:
                 at_once, unknown = at_once + 1, True
-                nodes.forget(script, address)
+                nodes.scripts.pop((address, script.sha1), None)
                 continue
             redirected = nodes.redirected(failure.text, address)
             if redirected is not None:
@@ -133,37 +133,37 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
                 call = call.alone((yield from course(call.override, nodes, deadline - time.monotonic())))
                 continue
         if again and failure.was_idle and time.monotonic() < deadline:
-            before = failure.text
+            before = failure
             continue
         if again or isinstance(failure, Unanswered):
             nodes.failed(address)
             address, asking = nodes.address_of(key), False
         pause = min(_FIRST_PAUSE * 2 ** min(tries, 10), _LONGEST_PAUSE) * random.uniform(0.5, 1)
         if not again or time.monotonic() + pause >= deadline - timeout * _SHARE_OF_A_TRY:
-            why = f"{failure.text}; before that: {before}" if before not in ("", failure.text) else failure.text
+            why = f"{failure.text}; before that: {before.text}" if before.text not in ("", failure.text) else failure.text
             if may_have_run:
                 kind = OutcomeUnknownError
-            raise error_of(call, kind, why) from failure.cause
-        tries, at_once, before = tries + 1, 0, failure.text
-        yield Try((), address, pause, deadline)
+            raise error_of(call, kind, why) from failure.cause or before.cause
+        tries, at_once, before = tries + 1, 0, failure
+        yield Pause(pause)
 
 
 def _loaded(script: Script, nodes: Nodes, address: Address, deadline: float) -> Steps[Any]:
     """Loads a script that a server may not have, once: other calls wait meanwhile. Returns the failure, if any."""
     place, scripts = (address, script.sha1), nodes.scripts
-    while time.monotonic() < min(scripts.get(place, 0), deadline):
-        yield Try((), address, _FIRST_PAUSE, deadline)
-    if scripts.get(place) == 0:
-        return None
     if len(scripts) >= _MOST_SCRIPTS:
         scripts.clear()
-    scripts[place] = deadline
+    while (until := scripts.setdefault(place, deadline)) is not deadline:  # the very one of this call
+        if time.monotonic() >= min(until, deadline):
+            return None
+        yield Pause(_FIRST_PAUSE)
     outcome: Any = None
     try:
-        outcome = yield Try([("SCRIPT", "LOAD", script.text)], address, 0, deadline)
+        outcome = yield Try([("SCRIPT", "LOAD", script.text)], address, deadline)
     finally:
-        scripts.pop(place, None)
         # A server that refuses it, or hangs up, will again.
         if isinstance(outcome, (bytes, Refused)) or isinstance(outcome, Unanswered) and time.monotonic() < deadline:
             scripts[place] = 0
+        else:
+            scripts.pop(place, None)
     return outcome

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Optional
 
+from ._calling import Tasks, Threads
 from ._calls import Call, Calls, Lost
 from ._course import Nodes, Steps, course
 from ._errors import PriorityError
@@ -22,8 +23,6 @@ from ._fallback import Fallback
 from ._following import Follower
 from ._report import Window, fitted, printable
 from ._scripts import plain_script
-from ._tasks import Tasks
-from ._threads import Threads
 
 FOLLOW_SECONDS, REPORT_SECONDS = 0.5, 5.0
 _TIMEOUT = 1.0  # seconds, for a background call: policies may be long, and no caller waits
@@ -182,16 +181,7 @@ class MemberTask:
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
     async def _work(self, member: Member) -> None:
-        doing = None
         with suppress(asyncio.CancelledError):  # by close, or because the loop ends
             while self._store() is not None:
-                # A separate task: before Python 3.12, wait_for may swallow a cancellation.
-                doing = asyncio.ensure_future(self._tasks.run(member.round()))
-                await asyncio.wait([doing])
-                await asyncio.sleep(doing.result())
-        if doing is None:  # no round has begun
-            return
-        if not doing.done():
-            doing.cancel()
-            await asyncio.wait([doing])
+                await asyncio.sleep(await self._tasks.run(member.round()))
         await self._tasks.run(member.leave(_patience(self._tasks.timeout)))

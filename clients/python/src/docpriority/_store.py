@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
-import asyncio
 import weakref
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import timedelta
 from typing import Callable, Optional, TypeVar, Union
 
@@ -16,12 +13,11 @@ import redis.asyncio.cluster
 import redis.cluster
 
 from ._base import Base
+from ._calling import Tasks, Threads
 from ._calls import Call
 from ._decision import Decision, Ended, State
 from ._keys import Document, Name
 from ._member import MemberTask, MemberThread
-from ._tasks import Tasks
-from ._threads import Threads
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="Store")
@@ -46,34 +42,24 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
     policy
         The numbers of both rules, for every customer without a tier.
     tiers, tier_of
-        Policies for some of the customers, by the name of the tier, and a function that
-        names a customer's tier. For any other tier, or None, ``policy`` applies. No tier
-        may have more levels than ``policy``. The function gets the customer as passed by
-        the caller, and must be safe for concurrent use. If it raises, so does the call, and
-        nothing is sent.
+        Policies by the name of a tier, none with more levels than ``policy``, and a function that names a customer's
+        tier; None, or any other name, means ``policy``. The function gets the customer as passed by the caller, and
+        must be safe for concurrent use. If it raises, so does the call, and nothing is sent.
     lease
-        Bounds how long a submitted document without a ``done`` counts as pending: whole
-        milliseconds, 1 s to a day.
+        Bounds how long a submitted document without a ``done`` counts as pending: whole milliseconds, 1 s to a day.
     overrides
-        Whether to apply the overrides that operators set for single customers: each
-        decision then reads one more key. A member always does.
+        Whether to apply the overrides that operators set for single customers: each decision then reads one more key.
+        A member always does.
     join
-        Whether to be a member of the fleet, like a Go process with ``fleet.Join``. Twice a
-        second, a daemon thread reads the operators' policies, which the store then follows;
-        ``last`` does not change, and policies with more levels are not used. Every five
-        seconds the thread writes a report of the calls' results, of at most 12 KB.
-        ``close`` removes the report; otherwise Redis keeps it for an hour. The thread
-        begins with the first call, in each process after a fork, and no call waits for it.
-        What operators should know is logged by the logger ``docpriority``.
+        Whether to be a member of the fleet: to follow the policies that operators set, which are read twice a second,
+        and to report every five seconds what the calls came to. ``last`` does not change, and policies with more levels
+        are not used. A daemon thread in each process does this from the first call on, and no call waits for it. What
+        operators should know is logged by the logger ``docpriority``.
     name
-        What operators call this process, at most 100 bytes. By default, the host's name
-        and the process's id.
+        What operators call this process, at most 100 bytes. By default, the host's name and the process's id.
     fallback
-        Whether this process decides by itself while Redis does not answer; None means the value of ``join``. A call
-        that fails is then answered from memory, by the same policies and with ``degraded`` set. After ten failures in a
-        row, memory answers all calls at once, except one a second, which tries Redis. Memory's counts of a customer are
-        forgotten when Redis counts the customer again, and a ``done`` in an outage ends the document in memory only.
-        ``reset``, and a key that holds something else, still raise.
+        Whether this process decides by itself while Redis does not answer, as the README says; None means the value of
+        ``join``. ``degraded`` is then set. ``reset``, and a key that holds something else, still raise.
 
     Every method may be called by many threads at once, and after a fork. Each raises ``TypeError`` or ``ValueError``
     for a wrong call, before anything is sent, and otherwise one of the three classes of ``PriorityError``. Calls that
@@ -152,8 +138,7 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
             self._member.begin()
         probe = self._probe()
         if probe is not None:
-            with suppress(RuntimeError):  # there are too many threads, or the program is ending
-                _thread.start_new_thread(self._threads.run, (probe,))
+            self._threads.start(self._threads.run_steps, probe)
         return self._threads.run(self._steps(make, documents))
 
 
@@ -221,5 +206,5 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
             self._member.begin()
         probe = self._probe()
         if probe is not None:
-            self._probing_task = asyncio.ensure_future(self._tasks.run(probe))  # else it could be garbage-collected
+            self._tasks.start(self._tasks.run_steps, probe)
         return await self._tasks.run(self._steps(make, documents))

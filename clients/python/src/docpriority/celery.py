@@ -3,17 +3,9 @@
     >>> from docpriority.celery import install
     >>> install(app, store, lambda task: task.argument("customer"))
 
-The README has the three settings; ``delay``, chains and retries stay as they are. Each published task is a document of
+The README has the three settings, and says when a document is submitted and done. Each published task is a document of
 its customer. The document's id is the task's, which Celery creates, so no customer can choose it. The message carries
-the customer in its headers.
-
-- **Publishing** submits the document, and sets the message's priority from its level: one of
-  the ``priority_steps`` of the Redis broker, or up to the ``x-max-priority`` of a queue of
-  RabbitMQ. A priority passed to ``apply_async`` stays, and the document still counts. If
-  publishing fails, the document is done.
-- **Working** on it ends with ``done``; the README says when, and when the same task comes again.
-- **Celery's own tasks** (``celery.chord_unlock`` and so on) are left alone, and so are
-  tasks that ``apply`` or ``task_always_eager`` runs at once, as they wait in no queue.
+the customer in its headers. Celery's own tasks (``celery.chord_unlock`` and so on) are left alone.
 
 Nothing here makes publishing or a task fail: errors of the store or ``customer_of`` are logged. If the store cannot
 decide, the level is 1. Only Celery's soft time limit passes through.
@@ -315,5 +307,8 @@ class _Integration:
     def _done(self, customer: str, document: str, took: timedelta = timedelta()) -> None:
         try:
             self._store.done(customer, document, took)
+        except SoftTimeLimitExceeded:  # which comes once, and which Celery swallows when a task has ended
+            self._done(customer, document, took)
+            raise
         except PriorityError as error:
             _log.warning("docpriority: the task %s of %s stays pending until its lease ends: %s", document, customer, error)

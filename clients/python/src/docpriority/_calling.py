@@ -1,0 +1,252 @@
+"""Makes the calls of threads and of tasks of asyncio, by the same coroutines.
+
+A task awaits them. In a thread they never suspend, because what they wait for blocks: one step ends them.
+"""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import os
+import select
+import socket
+import time
+from collections.abc import Awaitable
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from typing import Any, Callable, Optional, TypeVar, Union
+from weakref import WeakKeyDictionary
+
+import redis
+import redis.asyncio
+
+from ._classify import Unanswered, Unsent, is_usable
+from ._connections import Connections
+from ._course import Address, Commands, Pause, Steps, Try
+from ._pool import ERRORS, Link, Pool
+
+T = TypeVar("T")
+
+_ROUNDS = 5  # of the event loop, until what has arrived is read
+
+
+class Calling(Connections):
+    """Makes the calls of one store."""
+
+    link_class: type[Link]
+    new_queue: Callable[[], Any]
+    get: Callable[[Any, float], Awaitable[Union[Link, Unsent]]]  # from a queue until a deadline, or it raises Empty
+    start: Callable[[Callable[[Any], Any], Any], None]  # a coroutine in the background
+    pause: Callable[[float], Awaitable[None]]
+    pools: Callable[[], dict[Address, Pool]]
+
+    async def run_steps(self, steps: Steps[T]) -> T:
+        try:
+            step = next(steps)
+            while True:
+                if isinstance(step, Pause):
+                    await self.pause(step.seconds)
+                    step = next(steps)
+                else:
+                    step = steps.send(await self._try(step))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            steps.close()  # so that they know at once if an exception ends the call
+
+    async def _try(self, step: Try) -> Any:
+        pools = self.pools()
+        pool = pools.get(step.address) or pools.setdefault(step.address, Pool(self, step.address))
+        link = await pool.take(step.deadline)
+        if isinstance(link, Unsent):
+            return link
+        usable = False  # it may owe an answer, which must not be the next caller's
+        try:
+            if time.monotonic() >= step.deadline:
+                usable = True
+                return pool.in_vain()
+            outcome = await link.exchange(step.commands, step.deadline)
+            usable = is_usable(outcome)
+        finally:
+            if usable:
+                pool.give(link)
+            else:
+                pool.drop(link)
+        return outcome if usable else replace(outcome, was_idle=link.was_idle)
+
+
+class _Socket:
+    """A socket that waits until a deadline, even if a reply comes drop by drop."""
+
+    deadline: Optional[float] = None  # None: by the socket's own timeout
+
+    def __init__(self, sock: Any) -> None:
+        self._sock = sock
+
+    def __getattr__(self, name: str) -> Any:
+        if self.deadline is not None and name in ("recv", "recv_into", "sendall"):
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                raise socket.timeout("timed out")
+            self._sock.settimeout(left)
+        return getattr(self._sock, name)
+
+
+class _ThreadLink(Link):
+    send_failed = Unsent
+
+    def is_open(self) -> bool:
+        self.connection._sock.deadline = None
+        try:
+            return not self.connection.can_read(timeout=0)
+        except ERRORS:
+            return False
+
+    async def exchange(self, commands: Commands, deadline: float) -> Any:
+        self.connection._sock.deadline = deadline
+        return await super().exchange(commands, deadline)
+
+    def close(self) -> None:
+        self.connection.disconnect()
+
+
+class Threads(Calling):
+    """Makes calls, each in the thread of its caller."""
+
+    new_queue = SimpleQueue
+    link_class = _ThreadLink
+
+    def __init__(self, client: Any, timeout: float) -> None:
+        super().__init__(client, timeout, redis)
+        self._pools: dict[Address, Pool] = {}
+        self._pid = os.getpid()
+        made: Any = self.connection_class
+
+        class WithDeadlines(made):  # type: ignore[misc]
+            def _connect(self) -> Any:
+                return _Socket(super()._connect())
+
+        self.connection_class = WithDeadlines
+
+    def run(self, steps: Steps[T]) -> T:
+        result: T = _finish(self.run_steps, steps)
+        return result
+
+    def pools(self) -> dict[Address, Pool]:
+        if self._pid != os.getpid():  # a child after a fork has connections of its own
+            self._pools, self._pid = {}, os.getpid()
+        return self._pools
+
+    def start(self, run: Callable[[Any], Any], argument: Any) -> None:
+        try:
+            _thread.start_new_thread(_finish, (run, argument))
+        except RuntimeError:  # there are too many threads, or the program is ending
+            _finish(run, argument)
+
+    async def get(self, queue: SimpleQueue[Union[Link, Unsent]], deadline: float) -> Union[Link, Unsent]:
+        return queue.get(timeout=max(deadline - time.monotonic(), 0))
+
+    async def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def close(self) -> None:
+        for pool in list(self._pools.values()):
+            pool.close()
+
+
+def _finish(run: Callable[..., Any], argument: Any) -> Any:
+    """Runs a coroutine that never suspends, and returns its result."""
+    try:
+        run(argument).send(None)
+    except StopIteration as end:
+        return end.value
+
+
+class _TaskLink(Link):
+    async def connect(self) -> None:
+        try:
+            await super().connect()
+        except BaseException:
+            self.close()
+            raise
+        self.connection.socket_timeout = None  # a call ends by its own deadline
+
+    def is_open(self) -> bool:
+        reader, writer = self.connection._reader, self.connection._writer
+        if reader.at_eof() or writer.transport.is_closing():
+            return False
+        sock = writer.get_extra_info("socket")
+        if sock is None or not hasattr(select, "poll"):
+            return True
+        poll = select.poll()  # because the event loop may not know yet
+        poll.register(sock, select.POLLIN)
+        return not poll.poll(0)
+
+    async def exchange(self, commands: Commands, deadline: float) -> Any:
+        exchange = asyncio.ensure_future(super().exchange(commands, deadline))
+        try:
+            await _wait(exchange, deadline)
+            return exchange.result() if exchange.done() else Unanswered("no answer came in time")
+        finally:
+            exchange.cancel()
+
+    def close(self) -> None:
+        connection = self.connection
+        writer, connection._reader, connection._writer = connection._writer, None, None
+        if writer is not None:
+            writer.transport.abort()
+
+
+class Tasks(Calling):
+    """Makes calls, each in the task that makes it. Connections belong to one event loop."""
+
+    new_queue = asyncio.Queue
+    link_class = _TaskLink
+    run = Calling.run_steps
+
+    def __init__(self, client: Any, timeout: float) -> None:
+        super().__init__(client, timeout, redis.asyncio)
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Pool]] = WeakKeyDictionary()
+        self._background: set[asyncio.Future[Any]] = set()
+
+    def pools(self) -> dict[Address, Pool]:
+        return self._by_loop.setdefault(asyncio.get_running_loop(), {})
+
+    def start(self, run: Callable[[Any], Any], argument: Any) -> None:
+        task = asyncio.ensure_future(run(argument))
+        self._background.add(task)  # else it could be garbage-collected
+        task.add_done_callback(self._background.discard)
+
+    async def get(self, queue: asyncio.Queue[Union[Link, Unsent]], deadline: float) -> Union[Link, Unsent]:
+        getting = asyncio.ensure_future(queue.get())
+        try:
+            await _wait(getting, deadline)
+        except asyncio.CancelledError:
+            if not getting.cancel():
+                queue.put_nowait(getting.result())
+            raise
+        if getting.cancel():
+            raise Empty
+        return getting.result()
+
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def close(self) -> None:
+        """Ends the connections of this event loop."""
+        loop = asyncio.get_running_loop()
+        for pool in self._by_loop.pop(loop, {}).values():
+            pool.close()
+        background = [task for task in self._background if task.get_loop() is loop]
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+
+
+async def _wait(future: asyncio.Future[Any], deadline: float) -> None:
+    """Waits until a future is done, at most until a deadline."""
+    await asyncio.wait([future], timeout=max(deadline - time.monotonic(), 0))
+    for _ in range(_ROUNDS):  # a loop that was busy has not read yet what came in time
+        if not future.done():
+            await asyncio.sleep(0)
