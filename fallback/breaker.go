@@ -113,6 +113,13 @@ func (b *breaker) probed(works bool) (closes bool) {
 	return false
 }
 
+// ajar makes an open circuit half-open.
+func (b *breaker) ajar() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.state.CompareAndSwap(open, halfOpen)
+}
+
 // close closes the circuit. The caller holds mu.
 func (b *breaker) close() bool {
 	b.failures.Store(0)

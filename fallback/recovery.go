@@ -79,6 +79,7 @@ func (s *Store) probe(ctx context.Context) bool {
 func (s *Store) Close(ctx context.Context) error {
 	s.close()
 	s.sendDones(ctx)
+	s.breaker.ajar() // from now on only calls find out whether the primary works
 	if left := s.dones.len(); left > 0 {
 		return fmt.Errorf("%w: Dones still owed: %d", priority.ErrNotCounted, left)
 	}

@@ -3,6 +3,7 @@ package script
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -40,6 +41,23 @@ func (l *limit) known(script *Script) (known chan struct{}, first bool) {
 		l.scripts[script] = known
 	}
 	return known, first
+}
+
+// await waits until a script is known there, for a tenth of the call's time at most: its first
+// call may hang, or go to another node that does.
+func (l *limit) await(d *Deadline, known chan struct{}) {
+	select {
+	case <-known:
+		return
+	default:
+	}
+	share := time.NewTimer(min(d.long/10, LongestShare))
+	defer share.Stop()
+	select {
+	case <-known:
+	case <-share.C:
+	case <-d.context.Done():
+	}
 }
 
 // newLimit returns the limit of a client. It is at most as many as the client has connections:

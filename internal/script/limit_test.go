@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority/internal/testing/bubble"
@@ -25,6 +26,20 @@ func hanging(t *testing.T, hangs func(key string) bool) *Runner {
 	known, _ := runner.limit.known(next)
 	close(known)
 	return runner
+}
+
+// A first call that hangs holds up no other one.
+func TestLimit_FirstCallHangs(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		runner := hanging(t, func(key string) bool { return key == "hangs" })
+		runner.limit.scripts = nil // none was called yet
+		go runner.Run(begin(t, time.Second), &Call{Script: next, Key: "hangs", Integers: 2})
+		synctest.Wait()
+		if _, failure := runner.Run(begin(t, time.Second), &Call{Script: next, Key: "k", Integers: 2}); failure != nil {
+			t.Errorf("%+v", failure)
+		}
+		time.Sleep(time.Hour) // until the first call has ended
+	})
 }
 
 // As many calls are in flight as the client has connections, and as many pipelines as the

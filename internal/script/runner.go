@@ -51,23 +51,21 @@ func NewRunner(client Client) *Runner {
 	return &Runner{client: client, habits: habitsOf(client), limit: newLimit(client)}
 }
 
-// Run runs one script and returns its reply. The first call of a script goes alone: else as many
-// as come at once would find that Redis does not know it, and a user's circuit breaker open.
+// Run runs one script and returns its reply. The first call of a script goes a little ahead: else
+// as many as come at once would find that Redis does not know it, and a user's circuit breaker open.
 func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
 	limit := r.limitOf(d, call.Key)
-	if known, first := limit.known(call.Script); first {
+	known, first := limit.known(call.Script)
+	if first {
 		defer close(known)
 	} else {
-		select {
-		case <-known:
-		case <-d.context.Done():
-		}
+		limit.await(d, known)
 	}
 	cmd := new(command)
 	cmd.prepare(d.context, call, false)
 	late := r.do(d, limit.calls, cmd)
-	first := cmd.result(call, late, r.habits)
-	if first.answered {
+	tried := cmd.result(call, late, r.habits)
+	if tried.answered {
 		r.noteAnswer(limit)
 		return cmd.reply(), nil
 	}
@@ -75,7 +73,7 @@ func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
 	again.OtherKeys, again.Args = slices.Clone(call.OtherKeys), slices.Clone(call.Args)
 	a := attempt{call: &again}
 	g := &group{limit: limit, places: limit.calls, left: []*attempt{&a}}
-	if r.settle(d, g, 1, []result{first}) {
+	if r.settle(d, g, 1, []result{tried}) {
 		r.run(d, g, 2)
 	}
 	return a.reply, a.failure
@@ -298,13 +296,20 @@ func (p *pipeline) results(g *group, late *overdue, client habits) []result {
 
 func (p *pipeline) context() *lasting { return &p.within }
 
-func (p *pipeline) written() bool { return p.commands[0].written() }
+func (p *pipeline) written() bool {
+	for i := range p.commands {
+		if p.commands[i].written() {
+			return true
+		}
+	}
+	return false
+}
 
 // job is a command or many.
 type job interface {
 	send(ctx context.Context, client Client)
 	context() *lasting // room for the context in which it is sent
-	written() bool     // or at least its first bytes were
+	written() bool     // or at least a part of it was
 }
 
 // do sends a job and waits until it is answered. If the time is over first, it says
@@ -324,28 +329,39 @@ func (r *Runner) do(d *Deadline, places chan struct{}, job job) *overdue {
 	case <-ctx.Done():
 		return newOverdue(fmt.Errorf("%w (too many concurrent calls)", d.Err()))
 	}
-	done, within := make(chan struct{}), job.context()
+	done, within := make(chan any, 1), job.context()
 	*within = lasting{ctx, job, d.long}
 	go func() {
-		defer func() { <-places }()
+		defer func() {
+			<-places
+			done <- recover()
+		}()
 		job.send(within, r.client)
-		close(done)
 	}()
 	select {
-	case <-done:
-		return nil
+	case panicked := <-done:
+		return end(panicked)
 	case <-ctx.Done():
 	}
 	if job.written() { // its answer may still come
 		rest, cancel := d.rest()
 		defer cancel()
 		select {
-		case <-done:
-			return nil
+		case panicked := <-done:
+			return end(panicked)
 		case <-rest.Done():
 		}
 	}
 	return newOverdue(d.Err())
+}
+
+// end ends a job. The panic of a user's hook goes to the caller, who may recover: in the job's
+// own goroutine it would end the process.
+func end(panicked any) *overdue {
+	if panicked != nil {
+		panic(panicked)
+	}
+	return nil
 }
 
 // reload makes a cluster client look up the slots again when a node fails. It

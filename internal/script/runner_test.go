@@ -236,6 +236,17 @@ func TestRunEach_UnknownScripts(t *testing.T) {
 	}
 }
 
+// A hook that panics does so in its caller's goroutine.
+func TestRun_HookPanics(t *testing.T) {
+	s := &server{answers: []answer{func(*command) error { panic("a hook's bug") }}}
+	defer func() {
+		if recover() == nil {
+			t.Error("the caller has not seen it")
+		}
+	}()
+	_, _ = NewRunner(s.client(t)).Run(begin(t, time.Minute), &Call{Script: next, Key: "k", Integers: 2})
+}
+
 // However many first calls come at once, Redis refuses one of them, which loads the script.
 func TestRun_FirstCalls(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

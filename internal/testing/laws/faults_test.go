@@ -212,7 +212,7 @@ func (b *book) next(a *account, d priority.Decision, err error, counted *bounds)
 		if counted.add(1, 1); d.Count > 1-int64(counted.least) || d.Count < 1-int64(a.counted+counted.most) {
 			broken(b.lawOf(a), "%q had %d documents; the count cannot be %d", a.customer, a.counted, d.Count)
 		}
-	case b.mayArrive(a, err):
+	case b.mayArrive(a, err), b.fault != nil && !b.concerns(a.customer): // a reply may wait behind another customer's
 		counted.add(0, 1)
 	}
 	if err != nil {
