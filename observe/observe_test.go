@@ -117,17 +117,6 @@ func TestObserversAreToldOfEachCall(t *testing.T) {
 	})
 }
 
-func TestAWrongNumberOfDocumentsIsNoItem(t *testing.T) {
-	var seen told
-	store := observed(t, new(memory.Store), seen.observe)
-	for _, n := range []int{-1, priority.MaxDocuments + 1} {
-		_, _ = store.NextN(t.Context(), "acme", n)
-		if call := seen.take(t); call.Items != 0 || observe.Outcome(call.Err) != "invalid" {
-			t.Errorf("NextN of %d: told of %d items and %v", n, call.Items, call.Err)
-		}
-	}
-}
-
 func TestObserversSeeTheCallersContext(t *testing.T) {
 	type key struct{}
 	ctx := context.WithValue(t.Context(), key{}, "span")
