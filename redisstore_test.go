@@ -39,10 +39,10 @@ func TestContract(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		testContract(t, func() priority.Store { return new(memory.Store) })
 	})
-	for name, start := range fleets {
+	for name, start := range clients {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := start(t).client
+			client := start(t)
 			testContract(t, func() priority.Store { return newStore(t, client) })
 		})
 	}

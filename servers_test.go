@@ -16,40 +16,19 @@ import (
 
 // The servers and clients that the tests run on.
 
-// fleet is a client of some kind, and what its servers' operators use.
-type fleet struct {
-	client priority.RedisClient
-	nodes  []*redis.Client
-}
-
-// fleets are those with the kinds of client that differ in how they send a command.
-var fleets = map[string]func(t *testing.T) fleet{
-	"miniredis": func(t *testing.T) fleet {
-		client := onMiniredis(t)
-		return fleet{client, []*redis.Client{client}}
+// clients are those of the kinds that differ in how they send a command.
+var clients = map[string]func(t *testing.T) priority.RedisClient{
+	"miniredis": func(t *testing.T) priority.RedisClient { return onMiniredis(t) },
+	"Client":    func(t *testing.T) priority.RedisClient { return redistest.Start(t).Client() },
+	"AutoPipeline": func(t *testing.T) priority.RedisClient {
+		return autoPipeline(t, redistest.Start(t).Client())
 	},
-	"Client": func(t *testing.T) fleet {
-		client := redistest.Start(t).Client()
-		return fleet{client, []*redis.Client{client}}
-	},
-	"AutoPipeline": func(t *testing.T) fleet {
-		client := redistest.Start(t).Client()
-		return fleet{autoPipeline(t, client), []*redis.Client{client}}
-	},
-	"Ring": func(t *testing.T) fleet {
-		one, two := redistest.Start(t), redistest.Start(t)
-		ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": one.Addr, "two": two.Addr}})
+	"Ring": func(t *testing.T) priority.RedisClient {
+		ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": redistest.Start(t).Addr, "two": redistest.Start(t).Addr}})
 		t.Cleanup(func() { _ = ring.Close() })
-		return fleet{ring, []*redis.Client{one.Client(), two.Client()}}
+		return ring
 	},
-	"ClusterClient": func(t *testing.T) fleet {
-		cluster := redistest.StartCluster(t, 3)
-		f := fleet{client: cluster.Client()}
-		for _, master := range cluster.Masters {
-			f.nodes = append(f.nodes, master.Client())
-		}
-		return f
-	},
+	"ClusterClient": func(t *testing.T) priority.RedisClient { return redistest.StartCluster(t, 3).Client() },
 }
 
 // connect returns a client that is closed with the test.

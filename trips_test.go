@@ -121,41 +121,6 @@ func TestTrips_Nothing(t *testing.T) {
 	}
 }
 
-// A server forgets its scripts when it is restarted, when it fails over, and when
-// it is told to. Nobody may notice, by any kind of client.
-func TestTrips_ForgottenScript(t *testing.T) {
-	t.Parallel()
-	for name, start := range fleets {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			fleet := start(t)
-			ctx, store, ids := t.Context(), newStore(t, fleet.client), numbered("invoice", 250)
-			forgotten := func() *priority.RedisStore {
-				for _, node := range fleet.nodes {
-					node.ScriptFlush(context.Background())
-				}
-				return store
-			}
-			decides(t, counted(0))(one(forgotten().Next(ctx, "acme")))
-			decides(t, countdown(-1, 3)...)(forgotten().NextN(ctx, "acme", 3))
-			decides(t, counted(-4), counted(0), counted(-5), counted(0))(
-				forgotten().NextEach(ctx, []string{"acme", "globex", "acme", "initech"}))
-			if state := must(forgotten().Peek(ctx, "acme"))(t); state.Count != -5 || !near(state.ResetIn, quiet) {
-				t.Errorf("Peek: %+v", state)
-			}
-			decides(t, flood(1)...)(submit(t, forgotten(), "documents", ids[0]))
-			decides(t, flood(250)...)(submit(t, forgotten(), "documents", ids...))
-			must(forgotten().Done(ctx, "documents", ids[0], time.Second))(t)
-			must(forgotten().DoneN(ctx, "documents", ids[:249], time.Second))(t)
-			pends(t, store, "documents", 1)
-			check(t, forgotten().Reset(ctx, "documents"))
-			if state := must(store.Peek(ctx, "documents"))(t); state != unknown {
-				t.Errorf("after Reset: %+v", state)
-			}
-		})
-	}
-}
-
 // wire is a hook that notes what a client sends, and looks at it before it is sent, as the
 // hooks of tracing libraries do.
 type wire struct {

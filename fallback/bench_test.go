@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
@@ -14,10 +13,16 @@ func BenchmarkNext(b *testing.B) {
 	for name, gone := range map[string]bool{"the server answers": false, "the circuit is open": true} {
 		b.Run(name, func(b *testing.B) {
 			server := redistest.Start(b)
-			store := benchmarked(b, server)
+			primary, err := priority.NewRedisStore(server.Client(), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			store := open(b, primary, nil)
 			if gone {
 				server.Kill()
-				openCircuit(b, store)
+				for !store.Open() {
+					_, _ = store.Next(b.Context(), "acme")
+				}
 			}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -27,33 +32,4 @@ func BenchmarkNext(b *testing.B) {
 			}
 		})
 	}
-}
-
-func benchmarked(b *testing.B, server *redistest.Server) *fallback.Store {
-	b.Helper()
-	primary, err := priority.NewRedisStore(server.Client(), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	store, err := fallback.New(primary, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return store
-}
-
-func openCircuit(b *testing.B, store *fallback.Store) {
-	b.Helper()
-	for !store.Open() {
-		next(b, store)
-	}
-}
-
-func next(b *testing.B, store *fallback.Store) priority.Decision {
-	b.Helper()
-	decision, err := store.Next(b.Context(), "acme")
-	if err != nil {
-		b.Fatal(err)
-	}
-	return decision
 }

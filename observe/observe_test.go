@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,22 +16,13 @@ import (
 )
 
 // told keeps the calls that it is told of.
-type told struct {
-	mu    sync.Mutex
-	calls []observe.Call
-}
+type told struct{ calls []observe.Call }
 
-func (o *told) observe(_ context.Context, call observe.Call) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.calls = append(o.calls, call)
-}
+func (o *told) observe(_ context.Context, call observe.Call) { o.calls = append(o.calls, call) }
 
 // take returns the one call since the last take.
 func (o *told) take(t *testing.T) observe.Call {
 	t.Helper()
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if len(o.calls) != 1 {
 		t.Fatalf("told of %d calls, want one: %+v", len(o.calls), o.calls)
 	}
@@ -127,17 +117,6 @@ func TestObserversAreToldOfEachCall(t *testing.T) {
 	})
 }
 
-func TestAWrongNumberOfDocumentsIsNoItem(t *testing.T) {
-	var seen told
-	store := observed(t, new(memory.Store), seen.observe)
-	for _, n := range []int{-1, priority.MaxDocuments + 1} {
-		_, _ = store.NextN(t.Context(), "acme", n)
-		if call := seen.take(t); call.Items != 0 || observe.Outcome(call.Err) != "invalid" {
-			t.Errorf("NextN of %d: told of %d items and %v", n, call.Items, call.Err)
-		}
-	}
-}
-
 func TestObserversSeeTheCallersContext(t *testing.T) {
 	type key struct{}
 	ctx := context.WithValue(t.Context(), key{}, "span")
@@ -195,23 +174,5 @@ func TestOutcomeNamesTheClass(t *testing.T) {
 		if got := observe.Outcome(test.err); got != test.want {
 			t.Errorf("%v: %q, want %q", test.err, got, test.want)
 		}
-	}
-}
-
-// Many goroutines observe at once; the race detector looks on.
-func TestManyMayObserveAtOnce(t *testing.T) {
-	var seen told
-	store := observed(t, new(memory.Store), seen.observe)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 50 {
-				_, _ = store.NextEach(t.Context(), []string{"acme", "bakery"})
-			}
-		})
-	}
-	wg.Wait()
-	if len(seen.calls) != 400 {
-		t.Errorf("%d calls are reported, want 400", len(seen.calls))
 	}
 }

@@ -39,39 +39,6 @@ func TestCosts_Known(t *testing.T) {
 	}
 }
 
-// Of a customer the last three documents count, of an even number of customers or
-// documents the upper of the middle ones.
-func TestCosts_Median(t *testing.T) {
-	t.Parallel()
-	var c Costs
-	for i, step := range []struct {
-		customer   string
-		cost, want float64 // want: the median, 0 while it is not known
-	}{
-		{"a", 4, 0}, {"b", 8, 0}, {"c", 1, 4}, {"d", 16, 8}, // 1 4 8 16
-		{"a", 2, 8},    // a: 4 of 2 4
-		{"a", 1e9, 8},  // a: 4 of 2 4 1e9
-		{"a", 1e-9, 8}, // a: 2 of 1e-9 2 1e9: 1 2 8 16
-		{"b", 1, 8},    // b: 8 of 1 8
-		{"b", 1, 2},    // b: 1 of 1 1 8: 1 1 2 16
-		{"e", 64, 2},   // 1 1 2 16 64
-		{"e", 0, 2},    // not known
-		{"d", 1, 2},    // d: 16 of 1 16
-		{"d", 1, 1},    // d: 1 of 1 1 16: 1 1 1 2 64
-		{"f", 3, 2},    // 1 1 1 2 3 64
-		{"a", 1e9, 3},  // a: 1e9 of 1e-9 1e9 1e9: 1 1 1 3 64 1e9
-	} {
-		c.Add(step.customer, step.cost)
-		var got float64
-		if c.Relative(1) > 0 {
-			got = middle(c.medians)
-		}
-		if got != step.want {
-			t.Errorf("step %d: the median is %v, want %v, of %v", i, got, step.want, c.medians)
-		}
-	}
-}
-
 func TestCosts_Bounded(t *testing.T) {
 	t.Parallel()
 	c := costsOf(mostCustomers, 5)
@@ -115,19 +82,5 @@ func TestCosts_Concurrent(t *testing.T) {
 	running.Wait()
 	if got := c.Relative(1); got != 2000 || !slices.IsSorted(c.medians) || len(c.medians) != mostCustomers {
 		t.Errorf("got %d thousandths of a half", got)
-	}
-}
-
-func BenchmarkCosts(b *testing.B) {
-	c := costsOf(mostCustomers, 1)
-	names := make([]string, 4096)
-	for i := range names {
-		names[i] = fmt.Sprint("customer ", i%(mostCustomers/2))
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		cost := 1 + float64(i*7919%1000)
-		c.Relative(cost)
-		c.Add(names[i%len(names)], cost)
 	}
 }

@@ -3,32 +3,9 @@ package fair
 import (
 	"math"
 	"math/big"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 )
-
-func TestLoad(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ recent, pending, cost, want int64 }{
-		{1000, 1, 1000, 1e6},
-		{12_000, 6, 1000, 72e6},
-		{1500, 3, 500, 2_250_000},
-		{1, 1, 1, 1},
-		{512_000, 1, 1000, 512e6},
-		{512_001, 1, 1000, 512e6}, // more is not remembered
-		{math.MaxInt64, 64, 1000, 32768e6},
-		{512_000, 1_000_000, 1000, 512e12},
-		{512_000, 1_000_000, 1953, 512e12 * 1.953},
-		{512_000, 1_000_000, 1954, 1e15},
-		{512_000, 1_000_000_000, MaxCost, 1e15},
-	} {
-		if got := Load(test.recent, test.pending, test.cost); got != test.want {
-			t.Errorf("%+v: %d", test, got)
-		}
-	}
-}
 
 func TestMillionthsAreRounded(t *testing.T) {
 	t.Parallel()
@@ -37,46 +14,6 @@ func TestMillionthsAreRounded(t *testing.T) {
 	} {
 		if got := Millionths(load); got != want {
 			t.Errorf("%v: %d, want %d", load, got, want)
-		}
-	}
-}
-
-// The last two loads, which keep floods from those who send all day, stay longest.
-func TestLoads(t *testing.T) {
-	t.Parallel()
-	five := []float64{8, 64, 512, 8192, 32768}
-	for levels, want := range [][]float64{{}, {}, {32768}, {8192, 32768}, {128, 8192, 32768}, {8, 512, 8192, 32768}, five, five, five, five, five} {
-		got := Loads(levels)
-		if got == nil || !slices.Equal(got, want) {
-			t.Errorf("%d levels: %v, want %v", levels, got, want)
-		}
-		if len(got) > 0 {
-			got[0] = -1
-		}
-	}
-	if got := Loads(9); !slices.Equal(got, five) {
-		t.Errorf("the default loads were changed: %v", got)
-	}
-}
-
-func TestTurns(t *testing.T) {
-	t.Parallel()
-	for _, want := range [][]int64{{}, {4096}, {64, 4096}, {16, 256, 4096}, {8, 64, 512, 4096},
-		{2, 3, 5, 8, 14, 23, 39, 64, 108, 182, 305, 512, 862, 1449, 2436, 4096}} {
-		got := Turns(len(want))
-		if !slices.Equal(got, want) {
-			t.Errorf("%d turns begin at %v, want %v", len(want), got, want)
-		}
-		if turn := Turn(1, len(want)); turn != 0 {
-			t.Errorf("of %d turns, a first document takes turn %d", len(want), turn)
-		}
-		for i, begin := range want {
-			if before, at := Turn(begin-1, len(want)), Turn(begin, len(want)); before != i || at != i+1 {
-				t.Errorf("of %d turns, the document before the %d-th takes turn %d and that one %d", len(want), begin, before, at)
-			}
-		}
-		if turn := Turn(math.MaxInt64, len(want)); turn != len(want) {
-			t.Errorf("of %d turns, the last document takes turn %d", len(want), turn)
 		}
 	}
 }
@@ -93,32 +30,6 @@ func TestTurns_Exact(t *testing.T) {
 			if power(begin, turns).Cmp(bound) < 0 || power(begin-1, turns).Cmp(bound) >= 0 {
 				t.Errorf("turn %d of %d begins at %d", i+1, turns, begin)
 			}
-		}
-	}
-}
-
-func TestMoreIsNeverBetter(t *testing.T) {
-	t.Parallel()
-	for range 1000 {
-		recent, pending, cost := rand.Int64N(600_001), 1+rand.Int64N(1e6), 1+rand.Int64N(MaxCost)
-		load := Load(recent, pending, cost)
-		for _, more := range []int64{Load(recent+1, pending, cost), Load(recent, pending+1, cost), Load(recent, pending, cost+1)} {
-			if load < 0 || load > 1e15 || more < load {
-				t.Fatalf("the load of %d, %d and %d is %d, and of more of it %d", recent, pending, cost, load, more)
-			}
-		}
-	}
-}
-
-// What is written and read again many times is still what was submitted, to a thousandth.
-func TestRecent_IsExact(t *testing.T) {
-	t.Parallel()
-	now := time.UnixMilli(1_700_000_000_123)
-	var h History
-	for n := int64(1000); n <= 600_000; n += 1000 {
-		h.Submitted(h.Recent(now)+1000, now)
-		if got := h.Recent(now); got != min(n, 512_000) {
-			t.Fatalf("after %d thousandths it is %d", n, got)
 		}
 	}
 }
@@ -147,28 +58,6 @@ func TestRecent_HalvesEachDay(t *testing.T) {
 	}
 	if h.Fades = now.Add(1000 * Day); h.Recent(now) != 512_000 {
 		t.Errorf("of a history that somebody set, %d are remembered", h.Recent(now))
-	}
-}
-
-func TestLease(t *testing.T) {
-	t.Parallel()
-	for latency, want := range map[int64]time.Duration{
-		0:       Day, // not known
-		1:       3 * time.Minute,
-		90:      3 * time.Minute,
-		91:      182 * time.Second,
-		36_000:  20 * time.Hour,
-		43_200:  Day,
-		864_000: Day,
-	} {
-		if got := (History{Latency: latency}).Lease(Day); got != want {
-			t.Errorf("latency %d: lease %v, want %v", latency, got, want)
-		}
-	}
-	for _, latency := range []int64{0, 1, 36_000} {
-		if got := (History{Latency: latency}).Lease(time.Minute); got != time.Minute {
-			t.Errorf("latency %d: lease %v with a bound of a minute", latency, got)
-		}
 	}
 }
 

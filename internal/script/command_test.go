@@ -92,16 +92,3 @@ func TestCommand_SizedByAutoPipeliner(t *testing.T) {
 type pipeliner struct{ Client }
 
 func (pipeliner) IsBlocking() bool { return true }
-
-// A server that answers with something else is reported, and not believed.
-func TestCommand_OddReply(t *testing.T) {
-	s := &server{}
-	runner := NewRunner(s.client(t))
-	for _, integers := range [][]int64{{}, {1}, {1, 0, 1}} {
-		s.answers = []answer{s.replies(integers...)}
-		_, failure := runner.Run(begin(t, -1), &Call{Script: New("x"), Key: "k", Integers: 4})
-		if failure == nil || failure.Outcome != Unknown {
-			t.Errorf("%v: %+v", integers, failure)
-		}
-	}
-}
