@@ -161,8 +161,8 @@ func TestClose(t *testing.T) {
 		}
 		wait.Wait()
 		pending(t, p, 0)
-		if d, err := f.Next(t.Context(), "acme"); err != nil || d.Degraded {
-			t.Errorf("after Close: %+v, %v", d, err)
+		if d, err := f.Next(t.Context(), "acme"); err != nil || d.Degraded || f.Degraded() {
+			t.Errorf("after Close: %+v, %v, and the store is degraded: %v", d, err, f.Degraded())
 		}
 		p.fail(down, nil)
 		for range 20 {
