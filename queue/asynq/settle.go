@@ -17,7 +17,8 @@ import (
 // Settle calls Done, until the context ends, for documents whose tasks end without a
 // worker: asynq archives a task whose worker was killed at the last retry, or whose handler
 // does not return, and operators archive tasks. Run it in a goroutine of one or more
-// processes. Without it, such documents stay pending until their leases expire.
+// processes. Without it, such documents stay pending until their leases expire. A document
+// that is enqueued again within minutes of such an end may be ended, too.
 //
 // It takes a client of asynq's Redis; for an asynq.RedisConnOpt,
 // opt.MakeRedisClient().(redis.UniversalClient).

@@ -170,9 +170,9 @@ func text(delivery *amqp.Delivery, header string) string {
 // Publish gives a document its level and publishes it, persistent unless the message says
 // otherwise. Without an error, RabbitMQ has confirmed that a queue has the document.
 //
-// If no channel can be opened, as while RabbitMQ is away, the store fails, or the message can
-// never be sent, which wraps [priority.ErrInvalid], nothing is published and nothing is
-// pending.
+// Nothing is published and nothing is pending if no channel can be opened, as while RabbitMQ is
+// away or its connection has as many as it may (2,047), if the store fails, or if the message
+// can never be sent, which wraps [priority.ErrInvalid].
 //
 // Otherwise a queue may be full, or the connection lost, so that RabbitMQ may have the
 // document nevertheless: publish it again with the same ID, and it counts once. A document
