@@ -47,7 +47,7 @@ describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'C
         const members = `${prefix}:{fleet}:members`;
         while (!(await fleet.exists(members))) await sleep(5);
         const [id] = await fleet.zRange(members, 0, -1);
-        assert.equal(JSON.parse(await fleet.get(`${prefix}:{fleet}:${id}`)).following.version, 1);
+        while (JSON.parse(await fleet.get(`${prefix}:{fleet}:${id}`)).following.version !== 1) await sleep(5);
         await member.close();
         assert.equal(await fleet.exists([members, `${prefix}:{fleet}:${id}`]), 0);
         await control.del(`${prefix}:{control}:policies`);
