@@ -13,10 +13,11 @@ from docpriority.testing import MemoryStore
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Celery warns where Python is newer
     from celery import Celery, signals
+    from celery.app.trace import trace_task
     from celery.exceptions import SoftTimeLimitExceeded
     from kombu import Queue
 
-    from docpriority.celery import PublishedTask, install
+    from docpriority.celery import install
 
 
 class Publishing(unittest.TestCase):
@@ -51,8 +52,11 @@ class Publishing(unittest.TestCase):
 
     def test_a_level_is_a_step_of_the_broker(self) -> None:
         _, work, messages = self.app(MemoryStore())
-        for n in range(500):
-            work.delay("acme", str(n))
+        with self.assertLogs("docpriority") as logged:
+            for n in range(500):
+                work.delay("acme", str(n))
+        self.assertEqual(len(logged.output), 1)
+        self.assertIn("4 steps, which 9 levels share", logged.output[0])
         self.assertEqual(sorted({message["priority"] for message in messages}), [0, 3, 6, 9])
         work.delay(customer="other")
         self.assertEqual((messages[-1]["priority"], messages[-1]["headers"]["docpriority"]), (0, "other"))
@@ -73,28 +77,29 @@ class Publishing(unittest.TestCase):
         work.apply_async(("acme",), queue="made")
         self.assertEqual(messages[-1]["priority"], 5)
 
-    def test_levels_that_share_priorities_are_warned_of(self) -> None:
-        _, work, _ = self.app(MemoryStore())
-        with self.assertLogs("docpriority") as logged:
-            work.delay("acme")
-            work.delay("acme")
-        self.assertEqual(len(logged.output), 1)
-        self.assertIn("4 steps, which 9 levels share", logged.output[0])
+    def test_only_a_priority_that_a_call_passes_wins_over_the_level(self) -> None:
+        settings = {"task_default_priority": 6, "task_routes": {"routed": {"priority": 7}}, "task_inherit_parent_priority": True}
+        app, work, messages = self.app(MemoryStore(), **settings)
 
-    def test_a_priority_that_was_chosen_stays(self) -> None:
-        store = MemoryStore()
-        _, work, messages = self.app(store, task_default_priority=6)
-        work.delay("acme")
-        work.apply_async(("acme",), priority=9)
-        self.assertEqual([message["priority"] for message in messages], [0, 9])
-        self.assertEqual(store.peek("acme").pending, 2)
+        @app.task(shared=False)
+        def parent() -> None:
+            work.delay("default")
+            work.apply_async(("passed",), priority=9)
+            app.send_task("elsewhere", kwargs={"customer": "inherited"})
+
+        callback = app.signature("elsewhere", kwargs={"customer": "callback"}, immutable=True)
+        trace_task(parent, "id", (), {}, {"delivery_info": {"priority": 5}, "callbacks": [callback]}, app=app)
+        for customer in ("routed", None):
+            app.send_task("routed", kwargs={"customer": customer})
+        priorities = [(message["headers"].get("docpriority"), message["priority"]) for message in messages]
+        self.assertEqual(priorities, [("default", 0), ("passed", 9), ("inherited", 0), ("callback", 0), ("routed", 0), (None, 7)])
 
     def test_what_is_nobodys_is_left_alone(self) -> None:
         store = MemoryStore()
         app, work, messages = self.app(store)
         app.send_task("celery.chord_unlock", kwargs={"customer": "acme"})
         for customer in (None, ""):
-            work.delay(customer)
+            work.apply_async((customer,), headers={"docpriority": "copied"})
         self.assertEqual([(message.get("priority"), "docpriority" in message["headers"]) for message in messages], [(None, False)] * 3)
 
     def test_a_message_without_a_level_is_logged_once_a_task(self) -> None:
@@ -141,12 +146,6 @@ class Publishing(unittest.TestCase):
         self.assertRaises(SoftTimeLimitExceeded, work.delay, "acme")
         self.assertEqual((messages, store.done.call_count), ([], 2))  # a limit inside done does not count
 
-    def test_a_copied_header_makes_no_document(self) -> None:
-        store = MemoryStore()
-        _, work, messages = self.app(store)
-        work.apply_async((None,), headers={"docpriority": "acme"})
-        self.assertNotIn("docpriority", messages[-1]["headers"])
-
     def test_what_could_not_be_published_is_done(self) -> None:
         store = MemoryStore()
         _, work, messages = self.app(store)
@@ -168,13 +167,6 @@ class Publishing(unittest.TestCase):
             work.delay("acme")
         self.assertEqual((messages[-1]["priority"], messages[-1]["headers"]["docpriority"]), (0, "acme"))
 
-    def test_eager_tasks_are_no_documents(self) -> None:
-        store = mock.create_autospec(docpriority.Store, instance=True, last=9)
-        _, work, messages = self.app(store, task_always_eager=True)
-        self.assertEqual(work.delay("acme").get(), "acme")
-        self.assertEqual(work.apply(("acme",)).get(), "acme")
-        self.assertEqual((store.method_calls, messages), ([], []))
-
     def test_the_cost_is_told(self) -> None:
         store = mock.create_autospec(docpriority.Store, instance=True, last=9)
         store.submit.return_value = docpriority.Decision(1, 1)
@@ -192,9 +184,3 @@ class Publishing(unittest.TestCase):
         self.assertRaises(TypeError, install, app, store, "customer")
         install(app, store, str)
         self.assertRaises(ValueError, install, app, store, str)
-
-    def test_an_argument_is_found_by_its_name(self) -> None:
-        def run(customer: str, *documents: str) -> None: ...
-
-        task = PublishedTask("work", "id", ("acme", "a", "b"), {"pages": 5}, {}, run)
-        self.assertEqual([task.argument(name) for name in ("customer", "pages")], ["acme", 5])

@@ -90,7 +90,7 @@ class Breakers(unittest.TestCase):
 
     def failing(self, times: int = 1) -> None:
         for _ in range(times):
-            self.fallback.failed(docpriority.NotCountedError("told to"))
+            self.fallback.failed(self.calls.peek("acme"), docpriority.NotCountedError("told to"))
 
     def test_ten_failures_in_a_row_open_it_and_one_call_a_second_probes(self) -> None:
         with self.assertLogs("docpriority") as logged:
@@ -110,7 +110,7 @@ class Breakers(unittest.TestCase):
 
     def test_a_corrupt_key_is_an_answer(self) -> None:
         self.failing(10)
-        self.assertFalse(self.fallback.failed(CorruptError("told to")))
+        self.assertFalse(self.fallback.failed(self.calls.peek("acme"), CorruptError("told to")))
         self.assertTrue(self.fallback.asks_redis() and not self.fallback.degraded)
 
 

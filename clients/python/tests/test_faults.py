@@ -17,8 +17,9 @@ import redis.asyncio
 import docpriority
 from docpriority import NotCountedError, OutcomeUnknownError, _course
 from docpriority._calling import _finish
+from docpriority._course import Deadline
 
-from .support import HOST, LONG, PORT, SHORT, StoreCase, eventually, needs_redis, prefix, stubborn
+from .support import HOST, LONG, PORT, SHORT, Proxy, StoreCase, eventually, needs_redis, prefix, stubborn
 
 
 @needs_redis
@@ -122,13 +123,6 @@ class Outages(StoreCase):
                 store.next("acme")
             store.close()
 
-    def test_the_client_stays_as_it_is(self) -> None:
-        client = stubborn(self.asynchronous, f"redis://{HOST}:{PORT}")
-        before = dict(client.connection_pool.connection_kwargs)
-        store = self.open(client=lambda: client, timeout=LONG)
-        store.next("acme")
-        self.assertEqual(client.connection_pool.connection_kwargs, before)
-
 
 @needs_redis
 class Processes(unittest.TestCase):
@@ -156,7 +150,7 @@ class Processes(unittest.TestCase):
         self.addCleanup(store.close)
         store.peek("acme")
         own = store._threads.pools()[None]
-        taken = _finish(own.take, time.monotonic() + LONG)
+        taken = _finish(own.take, Deadline(LONG))
         with self.assertRaisesRegex(NotCountedError, f"no connection to {HOST}:{PORT} in time"):
             store.next("acme")
         own.give(taken)
@@ -203,18 +197,23 @@ class Processes(unittest.TestCase):
 
 @needs_redis
 class Loops(unittest.IsolatedAsyncioTestCase):
-    async def test_a_loop_that_was_busy_while_it_connected_finds_the_connection(self) -> None:
-        asyncio.get_running_loop().set_debug(False)  # which would report each time that it is busy
-        client = redis.asyncio.Redis(host=HOST, port=int(PORT), client_name="test")
-        async with docpriority.AsyncStore(client, prefix=prefix(), timeout=SHORT) as store:
-            counts: list[int] = []
-            while not counts:
-                call = asyncio.ensure_future(store.peek("acme"))
-                while not call.done():
-                    await asyncio.sleep(0)
-                    time.sleep(0.4 * SHORT)
-                if call.exception() is None:
-                    counts.append(call.result().count)
+    async def test_a_pause_of_the_event_loop_says_nothing_about_redis(self) -> None:
+        asyncio.get_running_loop().set_debug(False)  # which would report each pause
+        proxy = Proxy((HOST, int(PORT)))
+        self.addCleanup(proxy.close)
+        async with docpriority.AsyncStore(redis.asyncio.Redis(port=proxy.port), prefix=prefix(), timeout=2 * SHORT, fallback=True) as store:
+
+            async def degraded() -> Any:
+                calls = [asyncio.ensure_future(store.peek(str(n))) for n in range(12)]
+                await asyncio.sleep(0)
+                time.sleep(3 * SHORT)
+                return {state.degraded for state in await asyncio.gather(*calls)}, store.degraded
+
+            self.assertEqual(await degraded(), ({False}, False))
+            proxy.hold()
+            self.assertEqual(await degraded(), ({True}, False))
+            proxy.release()
+            self.assertEqual(await degraded(), ({False}, False))
 
     async def test_a_cancelled_call_leaves_no_answer_to_others(self) -> None:
         client = redis.asyncio.Redis(host=HOST, port=int(PORT))
@@ -226,11 +225,3 @@ class Loops(unittest.IsolatedAsyncioTestCase):
                 call.cancel()
                 await asyncio.wait([call])
                 self.assertEqual((await store.next(f"customer {n}")).count, 0)
-
-    def test_several_event_loops_may_use_a_store(self) -> None:
-        store = docpriority.AsyncStore(redis.asyncio.Redis(host=HOST, port=int(PORT)), prefix=prefix(), timeout=LONG)
-
-        async def use() -> int:
-            return (await store.next("acme")).count
-
-        self.assertEqual([asyncio.run(use()) for _ in range(3)], [0, -1, -2])

@@ -1,6 +1,5 @@
 """The bounds of the memory, and the stores of docpriority.testing. test_vectors.py has the decisions."""
 
-import doctest
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -8,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 import docpriority
-from docpriority import Bounds, Document, Ended, NotCountedError, Policy, Rule, _memory, testing
+from docpriority import Bounds, Document, Ended, NotCountedError, Policy, Rule, _memory
 from docpriority.testing import AsyncMemoryStore, MemoryStore
 
 from .support import Awaited, StoreCase
@@ -64,15 +63,6 @@ class Stores(StoreCase):
         store.close()
         self.assertRaises(NotCountedError, store.next, "acme")
 
-    def test_time_moves_as_it_is_told(self) -> None:
-        store = self.open_memory(clock=lambda: 0.0)
-        store.submit("acme", "a")
-        store.advance(timedelta(minutes=10))
-        self.assertEqual(store.peek("acme").oldest, timedelta(minutes=10))
-        ended = store.done("acme", "a", timedelta(seconds=5))
-        self.assertEqual((ended.latency, ended.level), (timedelta(minutes=10), 1))
-        self.assertRaises(ValueError, store.advance, timedelta(-1))
-
     def test_overrides_hold_until_they_end(self) -> None:
         store = self.open_memory(clock=lambda: 0.0)
         store.set_override("acme", Bounds(3, 255), timedelta(minutes=1))
@@ -103,8 +93,3 @@ class Threads(unittest.TestCase):
         state = store.peek("acme")
         self.assertEqual((state.pending, round(state.recent)), (0, 512))  # rounded, because it fades
         self.assertEqual(len(store._memory), 1)
-
-
-class Documentation(unittest.TestCase):
-    def test_the_example_does_what_it_says(self) -> None:
-        self.assertEqual(doctest.testmod(testing)[0], 0)

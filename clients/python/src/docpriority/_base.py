@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from ._calls import Call, Calls
-from ._course import Nodes, Steps, course
+from ._course import Deadline, Nodes, Steps, course
 from ._errors import NotCountedError, PriorityError
 from ._fallback import Fallback
 from ._keys import Keys, Name, utf8
@@ -83,24 +83,24 @@ class Base(Generic[Client]):
     def _steps(self, make: Callable[[], Call[T]], documents: int = 1) -> Steps[T]:
         """Makes a call about that many documents, by Redis or by the fallback."""
         try:
-            call = make()
+            call, deadline = make(), Deadline(self._timeout)
             documents = call.documents
             if self._closed:
                 raise NotCountedError(f"{call.operation}: the store is closed")
             if self._fallback is None or call.operation == "reset":
                 try:
-                    return (yield from course(call, self._nodes, self._timeout))
+                    return (yield from course(call, self._nodes, deadline))
                 finally:
                     if self._fallback is not None:
                         self._fallback.reset(call)
             if self._fallback.asks_redis():
                 try:
-                    result = yield from course(call, self._nodes, self._timeout)
+                    result = yield from course(call, self._nodes, deadline)
                 except GeneratorExit:
                     self._fallback.gave_up(call)
                     raise
                 except PriorityError as error:
-                    if not self._fallback.failed(error):
+                    if not self._fallback.failed(call, error, deadline.was_mostly_paused()):
                         raise
                 else:
                     self._fallback.succeeded(call)
@@ -117,12 +117,12 @@ class Base(Generic[Client]):
         return self._probing(self._fallback, self._calls.probe(key)) if self._fallback is not None and key else None
 
     def _probing(self, fallback: Fallback, call: Call[Any]) -> Steps[None]:
-        answers = fallback.answers
+        answers, deadline = fallback.answers, Deadline(self._timeout)
         try:
-            yield from course(call, self._nodes, self._timeout)
+            yield from course(call, self._nodes, deadline)
         except PriorityError as error:
             if fallback.answers == answers:  # else a part of Redis answers
-                fallback.failed(error, decides=True)
+                fallback.failed(call, error, deadline.was_mostly_paused(), decides=True)
         else:
             fallback.succeeded(call)
 

@@ -22,11 +22,12 @@ import redis.asyncio
 
 from ._classify import Unanswered, Unsent, is_usable
 from ._connections import Connections
-from ._course import Address, Commands, Pause, Steps, Try
+from ._course import Address, Commands, Deadline, Pause, Steps, Try
 from ._pool import ERRORS, Link, Pool
 
 T = TypeVar("T")
 
+_SHARE_OF_A_LOOK = 0.2  # of the timeout, after which a call sees whether the event loop had paused
 _ROUNDS = 5  # of the event loop, until what has arrived is read
 
 
@@ -35,9 +36,9 @@ class Calling(Connections):
 
     link_class: type[Link]
     new_queue: Callable[[], Any]
-    get: Callable[[Any, float], Awaitable[Union[Link, Unsent]]]  # from a queue until a deadline, or it raises Empty
+    get: Callable[[Any, Deadline], Awaitable[Union[Link, Unsent]]]  # from a queue until a deadline, or it raises Empty
     start: Callable[[Callable[[Any], Any], Any], None]  # a coroutine in the background
-    pause: Callable[[float], Awaitable[None]]
+    pause: Callable[[Pause], Awaitable[None]]
     pools: Callable[[], dict[Address, Pool]]
 
     async def run_steps(self, steps: Steps[T]) -> T:
@@ -45,7 +46,7 @@ class Calling(Connections):
             step = next(steps)
             while True:
                 if isinstance(step, Pause):
-                    await self.pause(step.seconds)
+                    await self.pause(step)
                     step = next(steps)
                 else:
                     step = steps.send(await self._try(step))
@@ -63,7 +64,7 @@ class Calling(Connections):
             return link
         usable = False  # it may owe an answer, which must not be the next caller's
         try:
-            if time.monotonic() >= step.deadline:
+            if step.deadline.left() <= 0:
                 usable = True
                 return pool.in_vain()
             outcome = await link.exchange(step.commands, step.deadline)
@@ -79,14 +80,14 @@ class Calling(Connections):
 class _Socket:
     """A socket that waits until a deadline, even if a reply comes drop by drop."""
 
-    deadline: Optional[float] = None  # None: by the socket's own timeout
+    deadline: Optional[Deadline] = None  # None: by the socket's own timeout
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock
 
     def __getattr__(self, name: str) -> Any:
         if self.deadline is not None and name in ("recv", "recv_into", "sendall"):
-            left = self.deadline - time.monotonic()
+            left = self.deadline.left()
             if left <= 0:
                 raise socket.timeout("timed out")
             self._sock.settimeout(left)
@@ -103,7 +104,7 @@ class _ThreadLink(Link):
         except ERRORS:
             return False
 
-    async def exchange(self, commands: Commands, deadline: float) -> Any:
+    async def exchange(self, commands: Commands, deadline: Deadline) -> Any:
         self.connection._sock.deadline = deadline
         return await super().exchange(commands, deadline)
 
@@ -144,11 +145,11 @@ class Threads(Calling):
         except RuntimeError:  # there are too many threads, or the program is ending
             _finish(run, argument)
 
-    async def get(self, queue: SimpleQueue[Union[Link, Unsent]], deadline: float) -> Union[Link, Unsent]:
-        return queue.get(timeout=max(deadline - time.monotonic(), 0))
+    async def get(self, queue: SimpleQueue[Union[Link, Unsent]], deadline: Deadline) -> Union[Link, Unsent]:
+        return queue.get(timeout=max(deadline.left(), 0))
 
-    async def pause(self, seconds: float) -> None:
-        time.sleep(seconds)
+    async def pause(self, pause: Pause) -> None:
+        time.sleep(pause.seconds)
 
     def close(self) -> None:
         for pool in list(self._pools.values()):
@@ -183,7 +184,7 @@ class _TaskLink(Link):
         poll.register(sock, select.POLLIN)
         return not poll.poll(0)
 
-    async def exchange(self, commands: Commands, deadline: float) -> Any:
+    async def exchange(self, commands: Commands, deadline: Deadline) -> Any:
         exchange = asyncio.ensure_future(super().exchange(commands, deadline))
         try:
             await _wait(exchange, deadline)
@@ -218,7 +219,7 @@ class Tasks(Calling):
         self._background.add(task)  # else it could be garbage-collected
         task.add_done_callback(self._background.discard)
 
-    async def get(self, queue: asyncio.Queue[Union[Link, Unsent]], deadline: float) -> Union[Link, Unsent]:
+    async def get(self, queue: asyncio.Queue[Union[Link, Unsent]], deadline: Deadline) -> Union[Link, Unsent]:
         getting = asyncio.ensure_future(queue.get())
         try:
             await _wait(getting, deadline)
@@ -230,8 +231,10 @@ class Tasks(Calling):
             raise Empty
         return getting.result()
 
-    async def pause(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    async def pause(self, pause: Pause) -> None:
+        due = time.monotonic() + pause.seconds
+        await asyncio.sleep(pause.seconds)
+        pause.deadline.woken(due)
 
     async def close(self) -> None:
         """Ends the connections of this event loop."""
@@ -244,9 +247,12 @@ class Tasks(Calling):
         await asyncio.gather(*background, return_exceptions=True)
 
 
-async def _wait(future: asyncio.Future[Any], deadline: float) -> None:
-    """Waits until a future is done, at most until a deadline."""
-    await asyncio.wait([future], timeout=max(deadline - time.monotonic(), 0))
+async def _wait(future: asyncio.Future[Any], deadline: Deadline) -> None:
+    """Waits until a future is done, at most until a deadline, which moves if the event loop pauses."""
+    while not future.done() and (seconds := min(deadline.left(), deadline.timeout * _SHARE_OF_A_LOOK)) > 0:
+        due = time.monotonic() + seconds
+        await asyncio.wait([future], timeout=seconds)
+        deadline.woken(due)
     for _ in range(_ROUNDS):  # a loop that was busy has not read yet what came in time
         if not future.done():
             await asyncio.sleep(0)

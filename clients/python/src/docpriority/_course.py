@@ -24,16 +24,35 @@ Address = Optional[Tuple[str, int]]
 Commands = Sequence[Sequence[Union[str, bytes]]]
 
 
+class Deadline:
+    """When a call ends. While the event loop pauses it reads no answers, so a pause does not count."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout, self._at, self._paused = timeout, time.monotonic() + timeout, 0.0
+
+    def left(self) -> float:
+        return self._at - time.monotonic()
+
+    def woken(self, due: float) -> None:
+        """A task of the call was to be woken at a time, and was now."""
+        late = max(time.monotonic() - due, 0)
+        self._at, self._paused = self._at + late, self._paused + late
+
+    def was_mostly_paused(self) -> bool:
+        return self._paused > self.timeout / 2
+
+
 class Try(NamedTuple):
     """Commands to send to a server, on one connection; the reply to the final one is the result."""
 
     commands: Commands
     address: Address
-    deadline: float
+    deadline: Deadline
 
 
 class Pause(NamedTuple):
     seconds: float
+    deadline: Deadline
 
 
 Steps = Generator[Union[Try, Pause], Any, T]
@@ -60,8 +79,8 @@ class Nodes:
         self._addresses = dict.fromkeys(addresses)
         self._learned: dict[int, Address] = {}
         self._failing: dict[Address, None] = {}
-        # Which servers have which scripts: a time until which a call may load it, and 0 afterwards.
-        self.scripts: dict[tuple[Address, str], float] = {}
+        # Which servers have which scripts: until when a call may load it, and None afterwards.
+        self.scripts: dict[tuple[Address, str], Optional[Deadline]] = {}
 
     def address_of(self, key: bytes) -> Address:
         if self._hint is None:
@@ -90,7 +109,7 @@ class Nodes:
         self._failing[address] = None
 
 
-def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
+def course(call: Call[T], nodes: Nodes, deadline: Deadline) -> Steps[T]:
     """Makes a call. It retries only what certainly was not run, or may be run twice.
 
     A redirect is followed and a script is loaded at once, a few times in a row, and a connection that was closed while
@@ -98,7 +117,7 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
     timeout is left. After a reply was lost the outcome stays unknown, whatever later tries are told.
     """
     key, script = call.keys[0], call.script
-    deadline, address, asking = time.monotonic() + timeout, nodes.address_of(key), False
+    address, asking = nodes.address_of(key), False
     tries, at_once, unknown = 0, 0, False
     may_have_run = False
     before: Failure = Unsent("")
@@ -130,40 +149,40 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
                     continue
             if failure.text.startswith("TRYAGAIN ") and call.override is not None and not may_have_run:
                 # While its slot moves, Redis takes the keys one by one.
-                call = call.alone((yield from course(call.override, nodes, deadline - time.monotonic())))
+                call = call.alone((yield from course(call.override, nodes, deadline)))
                 continue
-        if again and failure.was_idle and time.monotonic() < deadline:
+        if again and failure.was_idle and deadline.left() > 0:
             before = failure
             continue
         if again or isinstance(failure, Unanswered):
             nodes.failed(address)
             address, asking = nodes.address_of(key), False
         pause = min(_FIRST_PAUSE * 2 ** min(tries, 10), _LONGEST_PAUSE) * random.uniform(0.5, 1)
-        if not again or time.monotonic() + pause >= deadline - timeout * _SHARE_OF_A_TRY:
+        if not again or pause >= deadline.left() - deadline.timeout * _SHARE_OF_A_TRY:
             why = f"{failure.text}; before that: {before.text}" if before.text not in ("", failure.text) else failure.text
             if may_have_run:
                 kind = OutcomeUnknownError
             raise error_of(call, kind, why) from failure.cause or before.cause
         tries, at_once, before = tries + 1, 0, failure
-        yield Pause(pause)
+        yield Pause(pause, deadline)
 
 
-def _loaded(script: Script, nodes: Nodes, address: Address, deadline: float) -> Steps[Any]:
+def _loaded(script: Script, nodes: Nodes, address: Address, deadline: Deadline) -> Steps[Any]:
     """Loads a script that a server may not have, once: other calls wait meanwhile. Returns the failure, if any."""
     place, scripts = (address, script.sha1), nodes.scripts
     if len(scripts) >= _MOST_SCRIPTS:
         scripts.clear()
     while (until := scripts.setdefault(place, deadline)) is not deadline:  # the very one of this call
-        if time.monotonic() >= min(until, deadline):
+        if until is None or min(until.left(), deadline.left()) <= 0:
             return None
-        yield Pause(_FIRST_PAUSE)
+        yield Pause(_FIRST_PAUSE, deadline)
     outcome: Any = None
     try:
         outcome = yield Try([("SCRIPT", "LOAD", script.text)], address, deadline)
     finally:
         # A server that refuses it, or hangs up, will again.
-        if isinstance(outcome, (bytes, Refused)) or isinstance(outcome, Unanswered) and time.monotonic() < deadline:
-            scripts[place] = 0
+        if isinstance(outcome, (bytes, Refused)) or isinstance(outcome, Unanswered) and deadline.left() > 0:
+            scripts[place] = None
         else:
             scripts.pop(place, None)
     return outcome

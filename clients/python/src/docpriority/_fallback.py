@@ -62,7 +62,8 @@ class Fallback:
             return True
 
     def gave_up(self, call: Call[Any]) -> None:
-        """A caller did not wait until Redis could answer, which says nothing about Redis: the next call has it probed."""
+        """A caller, or an event loop that was paused, did not wait until Redis could answer, which says nothing about
+        Redis: the next call has it probed."""
         self._given_up = call.keys[0]
 
     def to_probe(self) -> bytes:
@@ -97,11 +98,14 @@ class Fallback:
                     _log.info("docpriority: Redis answers again: levels come from the fleet's numbers")
                 self._failures, self._logged = 0, False
 
-    def failed(self, error: PriorityError, decides: bool = False) -> bool:
+    def failed(self, call: Call[Any], error: PriorityError, after_pause: bool = False, decides: bool = False) -> bool:
         """Redis did not answer, a call or a probe that decides by itself. Reports whether memory does."""
         if isinstance(error, CorruptError):
             self._answered()
             return False
+        if after_pause:
+            self.gave_up(call)
+            return True
         with self._lock:
             self._failures = max(self._failures + 1, _MOST_FAILURES if decides else 0)
             now = time.monotonic()

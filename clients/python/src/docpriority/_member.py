@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 from ._calling import Tasks, Threads
 from ._calls import Call, Calls, Lost
-from ._course import Nodes, Steps, course
+from ._course import Deadline, Nodes, Steps, course
 from ._errors import PriorityError
 from ._fallback import Fallback
 from ._following import Follower
@@ -54,7 +54,7 @@ class Member:
         """Does what is due now, and returns how many seconds to wait for the next round."""
         now = time.monotonic()
         try:
-            yield from course(self._follower.call(), self._nodes, _TIMEOUT)
+            yield from course(self._follower.call(), self._nodes, Deadline(_TIMEOUT))
         except PriorityError as error:
             self._follower.failed(error)
         self._log_following()
@@ -87,7 +87,7 @@ class Member:
         keys = [self._calls.key("fleet", end) for end in (self._id, "members", "emptied")]
         arguments = [self._id.encode(), report, str(self._replied).encode()]
         call = Call("report", plain_script("report"), keys, arguments, Lost.MAY_BE_REPEATED, 1, lambda reply, degraded: int(reply[0]))
-        return (yield from course(call, self._nodes, timeout))
+        return (yield from course(call, self._nodes, Deadline(timeout)))
 
     def _log_following(self) -> None:
         before, self._following = self._following, self._follower.following

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from ._classify import Failure, Refused, Unanswered, Unsent
 from ._connections import unsent
-from ._course import Address, Commands
+from ._course import Address, Commands, Deadline
 
 if TYPE_CHECKING:
     from ._calling import Calling
@@ -45,7 +45,7 @@ class Link:
     async def connect(self) -> None:
         await _result(self.connection.connect())
 
-    async def exchange(self, commands: Commands, deadline: float) -> Any:
+    async def exchange(self, commands: Commands, deadline: Deadline) -> Any:
         """Sends commands and returns the reply to the last, the first that is an error, or why there is none."""
         connection, result = self.connection, None
         try:
@@ -84,7 +84,7 @@ class Pool:
         self._waiting: set[object] = set()  # calls
         self._closed = False
 
-    async def take(self, deadline: float) -> Union[Link, Unsent]:
+    async def take(self, deadline: Deadline) -> Union[Link, Unsent]:
         waits, own = False, object()
         try:
             while True:

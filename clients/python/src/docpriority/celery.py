@@ -107,8 +107,20 @@ def _amqp_of(app: Any) -> Any:
     integration = getattr(app, "_docpriority", None)
     amqp = instantiate(Celery.amqp_cls if integration is None else integration.amqp_cls, app=app)
     if integration is not None:
-        amqp.send_task_message = integration.publish
+        integration.join(amqp)
     return amqp
+
+
+def _noting_router(make: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    router = make(*args, **named)
+    router.route = functools.partial(_route_and_note, router.route)
+    return router
+
+
+def _route_and_note(route: Callable[..., Any], options: Any, *args: Any, **named: Any) -> Any:
+    """Notes the priority that a call passed, before a route, or the task that publishes, adds its own."""
+    passed = options.get("priority")
+    return {**route(options, *args, **named), _HEADER: passed}
 
 
 class _Integration:
@@ -126,7 +138,7 @@ class _Integration:
         # Not by signals: Celery swallows what their receivers raise, also a time limit.
         self.amqp_cls, app.amqp_cls = app.amqp_cls, _amqp_of
         if "amqp" in vars(app):
-            app.amqp.send_task_message = self.publish
+            self.join(app.amqp)
         for signal, receiver in (
             (signals.task_received, self._on_received),
             (signals.task_prerun, self._on_prerun),
@@ -142,6 +154,11 @@ class _Integration:
 
     # Where tasks are published.
 
+    def join(self, amqp: Any) -> None:
+        """Has an AMQP publish by this object."""
+        amqp.Router, amqp.send_task_message = functools.partial(_noting_router, amqp.Router), self.publish
+        vars(amqp).pop("router", None)
+
     @functools.cached_property
     def _send(self) -> Any:
         """Celery's own way to send a message, made only now because it reads the app's settings."""
@@ -149,6 +166,7 @@ class _Integration:
 
     def publish(self, producer: Any, name: str, message: Any, **options: Any) -> Any:
         """Sends the message of a task, with its customer and its priority."""
+        priority = options.pop(_HEADER, options.get("priority"))  # that the call passed
         headers = options["headers"] = dict(options.get("headers") or {})
         headers.pop(_HEADER, None)  # the caller may have copied another task's headers
         task_id = message.headers.get("id")
@@ -156,8 +174,7 @@ class _Integration:
         if request is not None:  # the task republishes itself
             if request.get(_HEADER) is not None:
                 headers[_HEADER] = request.get(_HEADER)
-                if options.get("priority") is None:
-                    options["priority"] = (request.delivery_info or {}).get("priority")
+                options["priority"] = (request.delivery_info or {}).get("priority") if priority is None else priority
             sent = self._send(producer, name, message, **options)
             self._republished.add(task_id)
             return sent
@@ -167,8 +184,9 @@ class _Integration:
             if customer:
                 level = self._submit(customer, name, task_id, cost)
                 headers[_HEADER] = customer
-                if options.get("priority") in (None, getattr(self._app.tasks.get(name), "priority", None)):
-                    options["priority"] = self._priority(level, options)
+                if priority in (None, getattr(self._app.tasks.get(name), "priority", None), self._inherited()):
+                    priority = self._priority(level, options)
+                options["priority"] = priority
             return self._send(producer, name, message, **options)
         except BaseException:  # also a time limit
             if customer:
@@ -220,6 +238,11 @@ class _Integration:
         """Returns the request of a task if this thread is working on it."""
         task = self._app.current_worker_task
         return task.request if task is not None and task.request.id == task_id else None
+
+    def _inherited(self) -> Any:
+        """Returns the priority that Celery passes to the callbacks of the task that this thread is working on."""
+        task = self._app.current_worker_task if self._app.conf.task_inherit_parent_priority else None
+        return (task.request.delivery_info or {}).get("priority") if task is not None else None
 
     @functools.cached_property
     def _broker(self) -> str:

@@ -1,14 +1,4 @@
-"""Stores without Redis, for the tests of programs that use this package.
-
-    >>> from datetime import timedelta
-    >>> from docpriority.testing import MemoryStore
-    >>> store = MemoryStore()
-    >>> [store.submit("acme", f"invoice-{n}").level for n in range(6)]
-    [1, 1, 2, 2, 2, 2]
-    >>> store.advance(timedelta(days=2))
-    >>> store.submit("acme", "invoice-6").level
-    1
-"""
+"""Stores without Redis, for the tests of programs that use this package. The README has an example."""
 
 from __future__ import annotations
 
