@@ -74,6 +74,17 @@ type lasting struct {
 	context.Context
 	job  job
 	long time.Duration // what the whole call has; 0: no end
+
+	panicked any // what a user's hook panicked with
+}
+
+// end ends a job. A panic goes to the caller, who may recover: in the job's own goroutine it
+// would end the process.
+func (l *lasting) end() *overdue {
+	if l.panicked != nil {
+		panic(l.panicked)
+	}
+	return nil
 }
 
 // Deadline is asked for before each write and each read, by a client that heeds deadlines. An

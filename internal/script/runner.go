@@ -329,39 +329,31 @@ func (r *Runner) do(d *Deadline, places chan struct{}, job job) *overdue {
 	case <-ctx.Done():
 		return newOverdue(fmt.Errorf("%w (too many concurrent calls)", d.Err()))
 	}
-	done, within := make(chan any, 1), job.context()
-	*within = lasting{ctx, job, d.long}
+	done, within := make(chan struct{}), job.context()
+	*within = lasting{Context: ctx, job: job, long: d.long}
 	go func() {
 		defer func() {
+			within.panicked = recover()
 			<-places
-			done <- recover()
+			close(done)
 		}()
 		job.send(within, r.client)
 	}()
 	select {
-	case panicked := <-done:
-		return end(panicked)
+	case <-done:
+		return within.end()
 	case <-ctx.Done():
 	}
 	if job.written() { // its answer may still come
 		rest, cancel := d.rest()
 		defer cancel()
 		select {
-		case panicked := <-done:
-			return end(panicked)
+		case <-done:
+			return within.end()
 		case <-rest.Done():
 		}
 	}
 	return newOverdue(d.Err())
-}
-
-// end ends a job. The panic of a user's hook goes to the caller, who may recover: in the job's
-// own goroutine it would end the process.
-func end(panicked any) *overdue {
-	if panicked != nil {
-		panic(panicked)
-	}
-	return nil
 }
 
 // reload makes a cluster client look up the slots again when a node fails. It
