@@ -304,7 +304,7 @@ func TestAFallbacksErrorsAreRecorded(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
 	opened := make(chan struct{})
 	degraded, err := fallback.New(failing{new(memory.Store), errLost}, &fallback.Options{
-		MaxFailures: 2, RetryAfter: time.Hour, OnError: r.ObserveError, OnChange: func(bool, error) { close(opened) },
+		MaxFailures: 2, RetryAfter: time.Millisecond, OnError: r.ObserveError, OnChange: func(bool, error) { close(opened) },
 	})
 	if err != nil {
 		t.Fatal(err)

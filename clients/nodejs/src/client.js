@@ -293,7 +293,7 @@ class NodeRedis {
 
   failureOf(error) {
     const { message, code } = error;
-    if (code === undefined && /^[A-Z][A-Z0-9]{2,} /.test(message)) return new Refused(message, { cause: error });
+    if (code === undefined && /^([A-Z][A-Z0-9]{2,}|@user_script:) /.test(message)) return new Refused(message, { cause: error });
     const cause = this.connectionError ?? error;
     if (/^The (command was aborted|client is (closed|offline)|queue is full)|^Cannot find node |^Too many Cluster redirections/.test(message)) {
       return new Unsent(`no connection in time: ${cause.message}`, { cause });
