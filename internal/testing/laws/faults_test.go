@@ -193,6 +193,7 @@ func (b *book) excuse(c caller, a *account, what *call, err error) {
 	case errors.Is(err, priority.ErrCorrupt) && !b.corrupt(a):
 		broken(6, "what %q has is not corrupt: %v", a.customer, err)
 	case c.ended, c.patience > 0, b.excused(a.customer):
+	case b.concerns(what.customers...) && b.fault.Delay >= timeout: // they share a connection
 	case b.fault != nil:
 		broken(6, "only others have trouble, and the fleet does not answer %v for %q: %v", what, a.customer, err)
 	default:
