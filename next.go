@@ -41,7 +41,8 @@ func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decis
 
 // nextCall returns a call for n documents.
 func (s *RedisStore) nextCall(customer string, tier *tier, n int) script.Call {
-	call := script.Call{Script: tier.next, Key: s.prefix.Of(customer, keys.Count), OtherKeys: s.withOverride(customer), Override: s.overrides, Integers: 2}
+	call := script.Call{Script: tier.next, Key: s.key(customer, keys.Count), Integers: 2}
+	s.addOverride(&call, customer)
 	if n > 1 {
 		call.Args = []any{n}
 	}

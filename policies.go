@@ -15,7 +15,7 @@ import (
 // names.
 //
 // In JSON a policy is {"thresholds": [-2, …], "reset_interval_ms": 1500000, "reset_mode":
-// "last-update" or "last-reset", "loads": [8, …], "turns": 3}. A field that is missing,
+// "last-update" or "last-reset", "loads": [8, …], "turns": 3, "in_order": true}. A field that is missing,
 // null, 0 or "" takes the default policy's value; missing loads and turns follow from the number
 // of thresholds, but with loads, missing turns are 0. Tiers are in one more field,
 // "tiers": {"gold": {…}}. Unknown fields are refused.
@@ -122,6 +122,7 @@ type policyJSON struct {
 	ResetMode       string    `json:"reset_mode"`
 	Loads           []float64 `json:"loads"`
 	Turns           int       `json:"turns"`
+	InOrder         bool      `json:"in_order,omitempty"`
 }
 
 const (
@@ -134,12 +135,12 @@ func jsonOf(policy Policy) (policyJSON, error) {
 	if policy.ResetMode == SinceLastReset {
 		mode = lastReset
 	}
-	return policyJSON{filled.Thresholds, filled.ResetInterval.Milliseconds(), mode, filled.Loads, filled.Turns}, policy.Validate()
+	return policyJSON{filled.Thresholds, filled.ResetInterval.Milliseconds(), mode, filled.Loads, filled.Turns, filled.InOrder}, policy.Validate()
 }
 
 // policy returns the policy with every field filled in.
 func (j policyJSON) policy() (Policy, error) {
-	policy := Policy{Thresholds: j.Thresholds, Loads: j.Loads, Turns: j.Turns}
+	policy := Policy{Thresholds: j.Thresholds, Loads: j.Loads, Turns: j.Turns, InOrder: j.InOrder}
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	if j.ResetIntervalMS < 0 || j.ResetIntervalMS > most {
 		return policy, fmt.Errorf("%w policy: reset_interval_ms %d is not from 1 to %d", ErrInvalid, j.ResetIntervalMS, most)

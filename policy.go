@@ -2,6 +2,7 @@ package priority
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -79,6 +80,12 @@ type Policy struct {
 	// the number of levels that Thresholds give beyond those of Loads, three for nine
 	// levels; with Loads, none.
 	Turns int
+
+	// InOrder keeps the documents that a customer submits in order: none gets an earlier level
+	// than the newest pending one that is due no later. So a strict queue never takes a new
+	// document before older ones, and a customer's flood delays the customer's own next
+	// documents. An override may break the order. Default: false; a new document may overtake.
+	InOrder bool
 }
 
 // DefaultPolicy returns the policy of nine levels with every field filled in.
@@ -100,10 +107,13 @@ func (p Policy) Level(count int64) Level {
 
 // LevelOfLoad returns the level of a load. Beyond the last of the Loads it depends on the
 // turn: pendingFlood is how many of the customer's documents are pending there, this one
-// included.
+// included. An infinite load is beyond the last one.
 func (p Policy) LevelOfLoad(load float64, pendingFlood int64) Level {
 	loads, millionths := p.loads(), fair.Millionths(load)
-	above := sort.Search(len(loads), func(i int) bool { return millionths <= fair.Millionths(loads[i]) })
+	above := len(loads)
+	if !math.IsInf(load, 1) {
+		above = sort.Search(len(loads), func(i int) bool { return millionths <= fair.Millionths(loads[i]) })
+	}
 	level := First + Level(above)
 	if above == len(loads) {
 		level += Level(fair.Turn(pendingFlood, p.turns()))
@@ -143,7 +153,7 @@ func (p Policy) Validate() error {
 // Equal reports whether two policies decide alike.
 func (p Policy) Equal(other Policy) bool {
 	return slices.Equal(p.thresholds(), other.thresholds()) && p.resetInterval() == other.resetInterval() && p.ResetMode == other.ResetMode &&
-		slices.Equal(p.loads(), other.loads()) && p.turns() == other.turns()
+		slices.Equal(p.loads(), other.loads()) && p.turns() == other.turns() && p.InOrder == other.InOrder
 }
 
 // GoString returns the policy as a Go expression. Loads and Turns that follow from the
@@ -154,6 +164,9 @@ func (p Policy) GoString() string {
 		p.Thresholds, goDuration(p.ResetInterval), p.ResetMode)
 	if usual := (Policy{Thresholds: p.Thresholds}).WithDefaults(); !slices.Equal(p.Loads, usual.Loads) || p.Turns != usual.Turns {
 		text += fmt.Sprintf("\tLoads:         %#v,\n\tTurns:         %d,\n", p.Loads, p.Turns)
+	}
+	if p.InOrder {
+		text += "\tInOrder:       true,\n"
 	}
 	return text + "}"
 }

@@ -81,6 +81,8 @@ const (
 	MaxCustomerBytes = check.MaxCustomerBytes // 512: a customer's length in bytes
 	MaxDocumentBytes = check.MaxDocumentBytes // 512: a document id's length in bytes
 	MaxDocuments     = check.MaxDocuments     // 1,000,000: documents in one call
+
+	MaxDelay = 365 * 24 * time.Hour // of a document
 )
 
 // Decision is the level of one document, and the numbers behind it. With an error it is
@@ -125,6 +127,11 @@ type Document struct {
 	// Cost is how much work the document is, at least 0, in any unit that all documents share:
 	// pages, tokens, bytes. Default: 0, unknown.
 	Cost float64
+
+	// Delay is how much later the document is due, at most [MaxDelay]; fractions of a millisecond
+	// are dropped. It counts as recent and as pending from then on, and its level is by what is due by then. Pass
+	// the delay that its queue gets. Default: 0, it is due now.
+	Delay time.Duration
 }
 
 // Validate returns an error that wraps [ErrInvalid] and shows what is wrong, or nil.
@@ -134,6 +141,9 @@ func (d Document) Validate() error {
 	}
 	if !(d.Cost >= 0) || math.IsInf(d.Cost, 1) {
 		return fmt.Errorf("%w cost: %v is not 0 (unknown) or a positive finite number (document %.80q)", ErrInvalid, d.Cost, d.ID)
+	}
+	if d.Delay < 0 || d.Delay > MaxDelay {
+		return fmt.Errorf("%w delay: %v is not from 0 to %v (document %.80q)", ErrInvalid, d.Delay, MaxDelay, d.ID)
 	}
 	return nil
 }

@@ -55,6 +55,12 @@ type RedisOptions struct {
 	// fleet.Member always applies overrides. Default: overrides are not read.
 	Overrides bool
 
+	// Accounts makes a customer "acme/mary" the user mary of the account acme, split at the first
+	// slash: Submit counts both, and Next the user. Set it, alike in all processes, if customers
+	// can create ids: else one who floods by a hundred of them is a hundred customers. It reads
+	// overrides: one of acme holds for its users who have none. Default: names are not split.
+	Accounts bool
+
 	// Lease bounds how long a submitted document without a Done counts as pending: whole
 	// milliseconds, from 1 s to 24 h. Within the bound, a lease is 20 times the customer's
 	// average time from Submit to Done, but at least 3 minutes. Before the first Done it is
@@ -98,6 +104,7 @@ type RedisStore struct {
 	policies  atomic.Pointer[policies]
 	means     *means
 	overrides bool // whether they are read
+	accounts  bool // whether names are split
 	tierOf    func(customer string) string
 	levels    Level // how many the queue has, whatever policies are followed
 }
@@ -145,12 +152,12 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	if err := keys.Prefix(opts.Prefix).Validate(); err != nil {
 		return nil, err
 	}
-	if _, ring := client.(*redis.Ring); ring && opts.Overrides {
-		return nil, fmt.Errorf("%w option: Overrides on a *redis.Ring: while a shard is down its customers move to others, without overrides", ErrInvalid)
+	if _, ring := client.(*redis.Ring); ring && (opts.Overrides || opts.Accounts) {
+		return nil, fmt.Errorf("%w option: Overrides or Accounts on a *redis.Ring: while a shard is down its customers move to others, without overrides", ErrInvalid)
 	}
 	s := &RedisStore{
 		runner: script.NewRunner(client), timeout: cmp.Or(opts.Timeout, defaultTimeout), prefix: keys.Prefix(opts.Prefix), means: new(means),
-		own: Policies{opts.Policy, maps.Clone(opts.Tiers)}, overrides: opts.Overrides, tierOf: opts.TierOf, levels: cmp.Or(opts.Levels, opts.Policy.Last()),
+		own: Policies{opts.Policy, maps.Clone(opts.Tiers)}, overrides: opts.Overrides || opts.Accounts, accounts: opts.Accounts, tierOf: opts.TierOf, levels: cmp.Or(opts.Levels, opts.Policy.Last()),
 	}
 	var err error
 	if s.lease, err = fair.LeaseOf(opts.Lease); err != nil {
@@ -206,7 +213,7 @@ func (s *RedisStore) Follow(followed *Policies) error {
 func newTier(policy Policy, levels Level, lease time.Duration) *tier {
 	numbers := lua.Numbers{
 		Thresholds: policy.Thresholds, Interval: policy.ResetInterval, SinceLastReset: policy.ResetMode == SinceLastReset,
-		Lease: lease, Loads: policy.Loads, Turns: policy.Turns, Levels: int(levels),
+		Lease: lease, Loads: policy.Loads, Turns: policy.Turns, Levels: int(levels), InOrder: policy.InOrder,
 	}
 	return &tier{
 		policy: policy,
@@ -255,10 +262,12 @@ func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State,
 }
 
 func (s *RedisStore) peekCall(customer string) script.Call {
-	return script.Call{
-		Script: s.tier(customer).peek, Key: s.prefix.Of(customer, keys.Count), OtherKeys: s.withOverride(customer, s.prefix.Of(customer, keys.Pending)),
-		Override: s.overrides, Integers: lua.PeekIntegers, ReadOnly: true,
+	call := script.Call{
+		Script: s.tier(customer).peek, Key: s.key(customer, keys.Count), OtherKeys: []string{s.key(customer, keys.Pending)},
+		Integers: lua.PeekIntegers, ReadOnly: true,
 	}
+	s.addOverride(&call, customer, keys.Pending)
+	return call
 }
 
 // peeked parses a reply of peek.lua.
@@ -269,6 +278,7 @@ func (s *RedisStore) peeked(reply script.Reply) State {
 		Rule: Rule(p.Rule), Level: Level(p.Level), NextLevel: Level(p.NextLevel), RuleLevel: Level(p.RuleLevel), Count: p.Count, ResetIn: ms(p.ResetIn),
 		Load: float64(p.Load) / 1e6, Recent: float64(p.Recent) / 1000, Cost: float64(p.Cost) / 1000,
 		Pending: p.Pending, PendingFlood: p.PendingFlood, Oldest: ms(p.Oldest), Latency: ms(p.Latency), Lease: ms(p.Lease),
+		Scheduled: p.Scheduled, AccountLoad: float64(p.AccountLoad) / 1e6, AccountFlood: p.AccountFlood,
 	}
 	if p.Latest > 0 {
 		state.Bounds = Bounds{Earliest: Level(p.Earliest), Latest: Level(p.Latest)}
@@ -284,7 +294,7 @@ func (s *RedisStore) Reset(ctx context.Context, customer string) error {
 		return err
 	}
 	_, err := s.run(ctx, "Reset", &script.Call{
-		Script: resetScript, Key: s.prefix.Of(customer, keys.Count), OtherKeys: []string{s.prefix.Of(customer, keys.Pending)}, Integers: 1,
+		Script: resetScript, Key: s.key(customer, keys.Count), OtherKeys: []string{s.key(customer, keys.Pending)}, Integers: 1,
 	})
 	return err
 }
@@ -307,16 +317,32 @@ type Keys struct{ Count, Pending, Override string }
 // Keys returns a customer's keys. Each contains the customer in braces, the hash tag by which
 // a Redis Cluster places it.
 func (s *RedisStore) Keys(customer string) Keys {
-	return Keys{s.prefix.Of(customer, keys.Count), s.prefix.Of(customer, keys.Pending), s.prefix.Of(customer, keys.Override)}
+	return Keys{s.key(customer, keys.Count), s.key(customer, keys.Pending), s.key(customer, keys.Override)}
 }
 
-// withOverride returns further keys of a call, with the override's behind them if overrides
-// are read.
-func (s *RedisStore) withOverride(customer string, further ...string) []string {
-	if s.overrides {
-		further = append(further, s.prefix.Of(customer, keys.Override))
+// key returns a customer's key of a kind.
+func (s *RedisStore) key(customer, kind string) string {
+	if s.accounts {
+		if account, user, ok := keys.Account(customer); ok {
+			return s.prefix.OfUser(account, user, kind)
+		}
 	}
-	return further
+	return s.prefix.Of(customer, kind)
+}
+
+// addOverride adds the key of the customer's override to a call, if overrides are read. Behind it
+// come the account's keys of some kinds and its override, for a user of one.
+func (s *RedisStore) addOverride(call *script.Call, customer string, kinds ...string) {
+	if !s.overrides {
+		return
+	}
+	call.OtherKeys = append(call.OtherKeys, s.key(customer, keys.Override))
+	account, _, isUser := keys.Account(customer)
+	if call.Override = !s.accounts || !isUser; !call.Override {
+		for _, kind := range append(kinds, keys.Override) {
+			call.OtherKeys = append(call.OtherKeys, s.prefix.Of(account, kind))
+		}
+	}
 }
 
 // tier returns what decides for a customer.

@@ -63,12 +63,18 @@ type State struct {
 	Load, Recent, Cost float64
 
 	// Pending is how many documents are pending. PendingFlood of them are a flood's: they are
-	// beyond the last load, and do not count in Load.
-	Pending, PendingFlood int64
+	// beyond the last load, and do not count in Load. Scheduled is how many are due later.
+	Pending, PendingFlood, Scheduled int64
 
-	// Oldest is the age of the oldest pending document. Latency is the average time
-	// from Submit to Done, 0 if it is not known. Lease is how long a document counts as
-	// pending without a Done.
+	// AccountLoad is the load that the document would be of its account, and AccountFlood the
+	// account's PendingFlood; both are 0 unless the customer is a user of an account. Peek of the
+	// account tells the rest.
+	AccountLoad  float64
+	AccountFlood int64
+
+	// Oldest is for how long the oldest pending document has been due. Latency is the average
+	// time until Done, 0 if it is not known. Lease is how long a document before the last load
+	// counts as pending without a Done.
 	Oldest, Latency, Lease time.Duration
 
 	// Degraded reports whether a fallback answered with its own numbers: the fleet's
@@ -95,13 +101,16 @@ func (s State) MarshalJSON() ([]byte, error) {
 		Cost         float64       `json:"cost"`
 		Pending      int64         `json:"pending"`
 		PendingFlood int64         `json:"pending_flood"`
+		Scheduled    int64         `json:"scheduled,omitempty"`
+		AccountLoad  float64       `json:"account_load,omitempty"`
+		AccountFlood int64         `json:"account_flood,omitempty"`
 		OldestMS     int64         `json:"oldest_ms"`
 		LatencyMS    int64         `json:"latency_ms"`
 		LeaseMS      int64         `json:"lease_ms"`
 		Degraded     bool          `json:"degraded,omitempty"`
 	}{
 		s.Rule.String(), s.Level, s.NextLevel, s.RuleLevel, override, s.Count, s.ResetIn.Milliseconds(),
-		s.Load, s.Recent, s.Cost, s.Pending, s.PendingFlood,
+		s.Load, s.Recent, s.Cost, s.Pending, s.PendingFlood, s.Scheduled, s.AccountLoad, s.AccountFlood,
 		s.Oldest.Milliseconds(), s.Latency.Milliseconds(), s.Lease.Milliseconds(), s.Degraded,
 	})
 }

@@ -2,6 +2,7 @@ package priority
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -21,7 +22,7 @@ func (s *RedisStore) Submit(ctx context.Context, customer string, document Docum
 		return Decision{}, err
 	}
 	call := s.submitCall(customer, 1)
-	call.Args = []any{document.ID, s.means.costs.Relative(document.Cost)}
+	call.Args = []any{document.ID, costAndDelay(s.means.costs.Relative(document.Cost), document.Delay)}
 	reply, err := s.run(ctx, "Submit", &call)
 	if err != nil {
 		return Decision{}, err
@@ -47,7 +48,7 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []D
 		call := first
 		call.Integers = numbersPerSubmit * (to - from)
 		for i, document := range documents[from:to] {
-			call.Args = append(call.Args, document.ID, costs[from+i])
+			call.Args = append(call.Args, document.ID, costAndDelay(costs[from+i], document.Delay))
 		}
 		return call
 	}
@@ -61,10 +62,17 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []D
 
 // submitCall returns a call for n documents.
 func (s *RedisStore) submitCall(customer string, n int) script.Call {
-	return script.Call{
-		Script: s.tier(customer).submit, Key: s.prefix.Of(customer, keys.Pending), OtherKeys: s.withOverride(customer), Override: s.overrides,
-		Integers: numbersPerSubmit * n, Repeatable: true,
+	call := script.Call{Script: s.tier(customer).submit, Key: s.key(customer, keys.Pending), Integers: numbersPerSubmit * n, Repeatable: true}
+	s.addOverride(&call, customer, keys.Pending)
+	return call
+}
+
+// costAndDelay returns a document's argument of submit.lua.
+func costAndDelay(cost int64, delay time.Duration) any {
+	if ms := delay.Milliseconds(); ms > 0 {
+		return fmt.Sprintf("%d %d", cost, ms)
 	}
+	return cost
 }
 
 // submitted reads one document's part of a reply of submit.lua. An override that was read apart
@@ -148,9 +156,11 @@ func (a ages) MarshalBinary() ([]byte, error) {
 // doneCall returns a call for n documents that took that many seconds each.
 func (s *RedisStore) doneCall(customer string, each float64, late any, n int) script.Call {
 	args := append(make([]any, 0, 2+n), s.means.times.Relative(each), late)
-	return script.Call{
-		Script: doneScript, Key: s.prefix.Of(customer, keys.Pending), Args: args, Integers: numbersPerDone * n, Repeatable: true,
+	call := script.Call{Script: doneScript, Key: s.key(customer, keys.Pending), Args: args, Integers: numbersPerDone * n, Repeatable: true}
+	if account, _, isUser := keys.Account(customer); isUser && s.accounts {
+		call.OtherKeys = []string{s.prefix.Of(account, keys.Pending)}
 	}
+	return call
 }
 
 // ended reads one document's part of a reply of done.lua, and learns from it.

@@ -64,6 +64,7 @@ type Numbers struct {
 	Loads          []float64
 	Turns          int
 	Levels         int // of the queue
+	InOrder        bool
 }
 
 // With returns a script's text with the numbers. As constants they cost Redis less than as
@@ -84,6 +85,7 @@ func (n Numbers) blocks() map[string]string {
 	return map[string]string{
 		"policy": fmt.Sprintf("local interval = '%d'\nlocal since_last_reset = %t\n", n.Interval.Milliseconds(), n.SinceLastReset),
 		"lease":  fmt.Sprintf("local longest_lease = %d\n", n.Lease.Milliseconds()),
+		"order":  fmt.Sprintf("local in_order = %t\n", n.InOrder),
 		"queue":  fmt.Sprintf("local queue_levels = %d\n", n.Levels),
 		"levels": levels(n.Thresholds, "count < %d", "count >= %d"),
 		"loads":  levels(loads, "load > %d", "load <= %d") + turns(len(loads)+1, fair.Turns(n.Turns)),
@@ -129,7 +131,7 @@ func turns(last int, begins []int64) string {
 		if i == len(begins)-1 {
 			word = "if not flood then -- its level stands\nelseif"
 		}
-		fmt.Fprintf(&lines, "%s beyond + 1 >= %d then level = %d\n", word, begin, last+1+i)
+		fmt.Fprintf(&lines, "%s pending_flood >= %d then level = %d\n", word, begin, last+1+i)
 	}
 	if len(begins) > 0 {
 		lines.WriteString("end\n")

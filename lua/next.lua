@@ -2,11 +2,13 @@
 -- 0 after a customer's first document and goes down by one with each further one.
 --
 -- KEYS[1]  <prefix>:{<customer>}:count, a string: the count in decimal
+--          For a user of an account the keys are <prefix>:{<account>}/<user>:count and …:override.
 -- KEYS[2]  <prefix>:{<customer>}:override, a string: what an operator has set for the
 --          customer until its TTL ends: "=1" for level 1, ">=7" for level 7 or a later
 --          one, "<=3" for level 3 or an earlier one. More may follow after a space.
 --          Another text, or a key of another kind, is no override. Without this key, no
 --          override is read.
+-- KEYS[3]  for a user of an account its override, for users who have none of their own
 -- ARGV[1]  how many documents, 1 to 1000000 (default 1)
 --
 -- Reply    {level, count} or {level, count, reset_in}: the last document's level,
@@ -34,26 +36,30 @@ local queue_levels = 9
 -- end queue
 
 local corrupt = 'CORRUPTCOUNT the key holds something other than a count'
-local key, override, n = KEYS[1], KEYS[2], ARGV[1]
+local key, n, first_override, override_step = KEYS[1], ARGV[1], 2, 1
 if n and not (string.find(n, '^[1-9]%d*$') and n + 0 <= 1000000) then
   return redis.error_reply('ERR the number of documents is not 1 to 1000000')
 end
 
 -- begin override
--- The bounds of an operator's override, if one is in force. A key of another kind is none;
--- a right to read it that is missing is an error.
-local earliest, latest
-local ruling = override and redis.pcall('GET', override)
-if ruling and ruling.err then
-  if not string.find(ruling.err, 'wrong kind of value', 1, true) then
-    return ruling
-  end
-elseif ruling then
-  local how, level, rest = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)(.?)')
-  if how and (rest == '' or rest == ' ') then
-    level = math.min(level + 0, queue_levels)
-    earliest = how == '<=' and 1 or level
-    latest = how == '>=' and queue_levels or level
+-- The bounds of an operator's override, if one is in force: of the first of its keys that holds
+-- one. A key of another kind is none; a right to read it that is missing is an error.
+local earliest, latest, override
+for at = first_override, #KEYS, override_step do
+  local ruling = redis.pcall('GET', KEYS[at])
+  if ruling and ruling.err then
+    if not string.find(ruling.err, 'wrong kind of value', 1, true) then
+      return ruling
+    end
+  elseif ruling then
+    local how, level, rest = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)(.?)')
+    if how and (rest == '' or rest == ' ') then
+      level = math.min(level + 0, queue_levels)
+      earliest = how == '<=' and 1 or level
+      latest = how == '>=' and queue_levels or level
+      override = KEYS[at]
+      break
+    end
   end
 end
 -- end override

@@ -27,6 +27,10 @@ type Options struct {
 	// safe for concurrent use. Default: none.
 	PolicyOf func(customer string) priority.Policy
 
+	// Accounts makes a customer "acme/mary" the user mary of the account acme; see
+	// priority.RedisOptions. Default: names are not split.
+	Accounts bool
+
 	// Levels is how many levels the queue has, at most 255. Default: as many as Policy.
 	Levels priority.Level
 
@@ -61,6 +65,7 @@ type Store struct {
 	policyOf    func(customer string) priority.Policy // nil: policy
 	levels      priority.Level                        // 0: as many as policy
 	lease       time.Duration
+	accounts    bool
 	most        int // entries; 0: the default
 	clock       func() time.Time
 	submitCosts fair.Costs // as passed to Submit
@@ -106,7 +111,7 @@ func New(opts *Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		policy: opts.Policy.WithDefaults(), policyOf: opts.PolicyOf, levels: opts.Levels, lease: lease, most: opts.MaxEntries, clock: opts.Now,
+		policy: opts.Policy.WithDefaults(), policyOf: opts.PolicyOf, levels: opts.Levels, lease: lease, accounts: opts.Accounts, most: opts.MaxEntries, clock: opts.Now,
 	}, nil
 }
 
@@ -157,26 +162,34 @@ func (s *Store) Peek(ctx context.Context, customer string) (state priority.State
 			state.Level, state.NextLevel = policy.Level(count.value), policy.Level(count.value-1)
 			state.Count, state.ResetIn = count.value, count.resetAt.Sub(now)
 		}
-		c := s.submitted.find(customer)
-		if c == nil {
+		books := s.books(customer, now, s.submitted.find)
+		user := &books[0]
+		ordinary, flood := user.pending(now)
+		scheduled := user.scheduled(now.Add(priority.MaxDelay))
+		if ordinary+flood+user.uncounted+scheduled == 0 && now.After(user.history.Fades) {
 			return
 		}
-		history := c.history.At(now)
-		lease := history.Lease(s.Lease())
-		since := now.Add(-lease)
-		pending, ordinary := c.pending(since)
-		if pending == 0 && now.After(c.history.Fades) {
-			return
+		further := make([]int64, len(books))
+		recent := user.recent(now, 0)
+		for i := range books {
+			books[i].add(1000) // the document that arrives now
 		}
-		flood := pending - ordinary
-		recent, cost := history.Recent(now), history.Average()
-		next := decide(policy, fair.Load(recent+1000, ordinary+1, cost), flood+1)
-		state.Rule, state.Level, state.NextLevel, state.Load = priority.ByLoad, 0, next.Level, next.Load
-		state.Recent, state.Cost = float64(recent)/1000, float64(cost)/1000
-		state.Pending, state.PendingFlood = pending, flood
-		state.Latency, state.Lease = time.Duration(history.Latency)*100*time.Millisecond, lease
-		if newest, oldest := c.ends(); newest != nil {
-			state.Level, state.Oldest = newest.level, now.Sub(oldest.at)
+		load, level, _ := judge(policy, books, now, further, user.average)
+		history := user.history.At(now)
+		state.Rule, state.Level, state.Load = priority.ByLoad, 0, load
+		state.Recent, state.Cost = float64(recent)/1000, float64(user.average)/1000
+		state.Pending, state.PendingFlood, state.Scheduled = ordinary+flood, flood, scheduled
+		state.Latency, state.Lease = time.Duration(history.Latency)*100*time.Millisecond, history.Lease(s.Lease())
+		if newest := user.newest(now); newest != nil {
+			state.Level = newest.level
+			state.Oldest = now.Sub(user.oldest(now))
+			if policy.InOrder {
+				level = max(level, newest.level)
+			}
+		}
+		if state.NextLevel = level; len(books) > 1 {
+			state.AccountLoad, _, _ = books[1].judge(policy, now, 0, user.average)
+			_, state.AccountFlood = books[1].pending(now)
 		}
 	})
 	state.RuleLevel = state.NextLevel
@@ -266,7 +279,7 @@ func (s *Store) now() time.Time {
 	if clock == nil {
 		clock = time.Now
 	}
-	if now := clock(); now.After(s.latest) {
+	if now := clock().Truncate(time.Millisecond); now.After(s.latest) { // as Redis tells the time
 		s.latest = now
 	}
 	return s.latest
@@ -274,6 +287,7 @@ func (s *Store) now() time.Time {
 
 // forget forgets what has expired. The caller holds mu.
 func (s *Store) forget(now time.Time) {
+	s.submitted.pass(now)
 	s.submitted.forgetDocuments(now)
 	if now.Sub(s.walked) > time.Hour {
 		s.submitted.forgetCustomers(now)

@@ -2,6 +2,8 @@ package memory
 
 import (
 	"context"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -23,7 +25,7 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []priori
 		costs[i] = s.submitCosts.Relative(document.Cost)
 	}
 	return decisions, s.inChunks(ctx, "SubmitN", customer, len(documents), func(from, to int, now time.Time) {
-		perCall := min(documentsPerCall, s.maxEntries())
+		perCall := min(documentsPerCall, max(s.maxEntries()/2, 1)) // an account has them, too
 		for first := from; first < to; first += perCall {
 			end := min(first+perCall, to)
 			s.submit(policy, customer, documents[first:end], costs[first:end], decisions[first:end], now)
@@ -44,69 +46,58 @@ const (
 	maxLevels         = 255 // as for a RedisStore
 )
 
-// submit decides about documents of one customer. The caller holds mu.
+// submit decides about documents of one customer, as lua/submit.lua does. The caller holds mu.
 func (s *Store) submit(policy priority.Policy, name string, documents []priority.Document, costs []int64, decisions []priority.Decision, now time.Time) {
-	s.submitted.makeRoom(name, len(documents), s.maxEntries())
-	c := s.submitted.use(name, now)
-	c.history = c.history.At(now)
-	since := now.Add(-c.history.Lease(s.Lease()))
-	recent, submits := c.history.Recent(now), false
-	pending, _ := c.pending(since)
-	// Documents that are already pending, as after a lost reply, are decided as if
-	// they were new.
-	again := make(map[string]int64) // their shares of the recent ones
-	for _, document := range documents {
-		if d := c.documents[document.ID]; d != nil {
-			if !d.at.Before(since) {
-				again[document.ID] = min(recent, 1000)
-				recent -= again[document.ID]
-			}
-			s.submitted.remove(d)
-		}
-	}
-	all, ordinary := c.pending(since)
-	flood := all - ordinary
-	for i, document := range documents {
-		if d := c.documents[document.ID]; d != nil { // the call has it twice
-			if d.window == &c.ordinary {
-				ordinary--
-			} else {
-				flood--
-			}
-			s.submitted.remove(d)
-		} else if was, ok := again[document.ID]; ok {
-			recent += was
-		} else {
-			submits = true
-			recent += 1000
-			pending++
-		}
-		cost := costs[i]
+	delayed := slices.ContainsFunc(documents, func(d priority.Document) bool { return d.Delay >= time.Millisecond })
+	books := s.submits(name, len(documents), delayed, now)
+	user, taken := &books[0], make([]int64, len(books))
+	for i, new := range documents {
+		due, cost := now.Add(new.Delay.Truncate(time.Millisecond)), costs[i]
 		if cost == 0 {
-			cost = c.history.Average()
+			cost = user.average
 		}
-		d := decide(policy, fair.Load(recent, ordinary+1, cost), flood+1)
-		d.Pending = pending
-		isFlood := d.Level > priority.Level(len(policy.Loads))
-		if isFlood {
-			flood++
-		} else {
-			ordinary++
+		level := priority.First
+		if newest := user.newest(due); policy.InOrder && newest != nil {
+			level = newest.level
 		}
-		s.submitted.add(c, document.ID, now, d.Level, isFlood)
-		decisions[i] = d
+		var pending *document
+		for b := range books {
+			var before *document
+			if before, taken[b] = books[b].take(&s.submitted, new.ID, due); b == 0 {
+				pending = before
+			}
+		}
+		load, byLoad, isFlood := judge(policy, books, due, taken, cost)
+		if level = max(level, byLoad); pending != nil {
+			level, isFlood = pending.level, pending.window == &user.flood
+		}
+		for b := range books {
+			s.submitted.add(books[b].customer, &document{id: books[b].member(new.ID), due: due, level: level}, now, isFlood)
+		}
+		ordinary, flood := user.pending(due)
+		decisions[i] = priority.Decision{Level: level, RuleLevel: level, Load: load, Pending: ordinary + flood}
 	}
-	if submits {
-		c.history.Submitted(recent, now)
+	for _, b := range books {
+		if b.history.Fades.IsZero() || b.counted != b.before {
+			b.history.Submitted(b.counted, now)
+		}
 	}
 }
 
-// decide returns the decision for a load; pendingFlood is how many of the customer's documents
-// are beyond the last load, this one included.
-func decide(policy priority.Policy, millionths, pendingFlood int64) priority.Decision {
-	load := float64(millionths) / 1e6
-	level := policy.LevelOfLoad(load, pendingFlood)
-	return priority.Decision{Level: level, RuleLevel: level, Load: load}
+// judge decides about a new document by the books of its customer, and of the account if there is
+// one. further has, for each book, how many recent documents are not in it.
+func judge(policy priority.Policy, books []book, due time.Time, further []int64, cost int64) (load float64, level priority.Level, isFlood bool) {
+	load, level, isFlood = books[0].judge(policy, due, further[0], cost)
+	if len(books) == 1 {
+		return load, level, isFlood
+	}
+	account := &books[1]
+	_, ofAccount, isAccountsFlood := account.judge(policy, due, further[1], cost)
+	if isFlood || isAccountsFlood {
+		_, flood := account.pending(due)
+		return load, policy.LevelOfLoad(math.Inf(1), flood+1), true
+	}
+	return load, max(level, ofAccount-1), false
 }
 
 func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
@@ -136,28 +127,50 @@ func (s *Store) doneN(ctx context.Context, operation, customer string, documents
 	}
 	ended := make([]priority.Ended, len(documents))
 	return ended, s.inChunks(ctx, operation, customer, len(documents), func(from, to int, now time.Time) {
-		c := s.submitted.find(customer)
-		if c == nil {
-			return
-		}
-		isRemembered, each := !now.After(c.history.Fades), fair.Each(took, len(documents))
+		each := fair.Each(took, len(documents))
 		cost := s.took.Relative(each)
-		for i := from; i < to; i++ {
-			d := c.documents[documents[i]]
-			done := now
-			if late != nil {
-				done = now.Add(-late(i))
+		for b, book := range s.books(customer, now, s.submitted.find) {
+			for i, e := range s.end(book, documents, from, to, cost, now, late) {
+				if b == 0 && e.Level > 0 { // the customer's own
+					ended[from+i] = e
+					s.took.Add(customer, each)
+				}
 			}
-			if d == nil || late != nil && d.at.UnixMilli() > done.UnixMilli() {
-				continue
-			}
-			s.submitted.remove(d)
-			latency := max(done.Sub(d.at), 0).Truncate(time.Millisecond)
-			ended[i] = priority.Ended{Latency: latency, Level: d.level}
-			if isRemembered {
-				c.history.Done(latency, d.window == &c.flood, cost)
-			}
-			s.took.Add(customer, each)
 		}
 	})
+}
+
+// end ends some of the documents in one book, which were done as long ago as late says if it is not
+// nil, as lua/done.lua does. The caller holds mu.
+func (s *Store) end(b book, documents []string, from, to int, cost int64, now time.Time, late func(i int) time.Duration) []priority.Ended {
+	ended, isRemembered, uncounted := make([]priority.Ended, to-from), !now.After(b.history.Fades), int64(0)
+	for i, id := range documents[from:to] {
+		d, done := b.documents[b.member(id)], now
+		if late != nil {
+			done = now.Add(-late(from + i)).Truncate(time.Millisecond)
+		}
+		if d == nil || late != nil && d.due.After(done) {
+			continue
+		}
+		isUncounted := b.isUncounted(d.due)
+		s.submitted.remove(d)
+		latency := max(done.Sub(d.due), 0)
+		ended[i] = priority.Ended{Latency: latency, Level: d.level}
+		if d.due.After(now) { // it did not wait
+			continue
+		}
+		if isUncounted {
+			if uncounted++; !isRemembered {
+				b.history, isRemembered = fair.History{Lost: b.history.Lost}, true
+			}
+		}
+		if isRemembered {
+			b.history.Done(now, latency, d.window == &b.flood, cost)
+		}
+	}
+	if b.add(1000 * uncounted); uncounted > 0 {
+		b.history.Fades = now // it is remembered
+		b.history.Submitted(b.counted, now)
+	}
+	return ended
 }

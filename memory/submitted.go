@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"cmp"
+	"container/heap"
 	"container/list"
 	"time"
 
@@ -8,15 +10,17 @@ import (
 	"github.com/docpriority/priority/internal/fair"
 )
 
-// submitted is what customers submitted. Documents and customers are in the order of
-// their last Submit, so that expired ones come first.
+// submitted is what customers submitted. Documents that are due and customers are in the order
+// in which they became due and submitted last, so that expired ones come first.
 type submitted struct {
 	customers map[string]*customer
 	byUse     list.List // of *customer
 	documents list.List // of *document
+	scheduled byDue     // documents that are due later
+	number    uint64    // of the latest document that was scheduled
 }
 
-// customer is a customer with a history or with documents.
+// customer is a customer, or an account, with a history or with documents.
 type customer struct {
 	name    string
 	history fair.History
@@ -26,17 +30,24 @@ type customer struct {
 	documents map[string]*document
 	ordinary  window
 	flood     window // documents beyond the last load
+
+	// While documents are scheduled, the recent documents of the history are those due until
+	// countedTo. Of the documents that are due, uncounted are missing there.
+	countedTo time.Time
+	uncounted int64
 }
 
 // document was submitted and is not done.
 type document struct {
 	of     *customer
 	id     string
-	at     time.Time
+	due    time.Time
 	level  priority.Level
 	window *window
-	place  *list.Element // among all customers' documents
-	within *list.Element // among its window's documents
+	place  *list.Element // among all customers' documents that are due; nil: it is scheduled
+	number uint64        // of those that were scheduled
+	index  int           // among the scheduled
+	within *list.Element // among its window's documents that are due
 	young  bool          // within the lease, at the last call of since
 }
 
@@ -62,34 +73,72 @@ func (s *submitted) use(name string, now time.Time) *customer {
 // makeRoom forgets what was submitted longest ago, so that there is room for a customer's
 // documents.
 func (s *submitted) makeRoom(name string, documents, most int) {
-	for s.documents.Len() > 0 && s.documents.Len()+documents > most {
-		s.remove(s.documents.Front().Value.(*document))
+	for s.len() > 0 && s.len()+documents > most {
+		if oldest := s.documents.Front(); oldest != nil {
+			s.remove(oldest.Value.(*document))
+		} else {
+			s.remove(s.scheduled[0])
+		}
 	}
 	if s.customers[name] == nil && len(s.customers) >= most {
 		s.drop(s.byUse.Front().Value.(*customer))
 	}
 }
 
+func (s *submitted) len() int { return s.documents.Len() + len(s.scheduled) }
+
 // add notes a document.
-func (s *submitted) add(c *customer, id string, now time.Time, level priority.Level, isFlood bool) {
-	d := &document{of: c, id: id, at: now, level: level, window: &c.ordinary}
+func (s *submitted) add(c *customer, d *document, now time.Time, isFlood bool) {
+	d.of, d.window = c, &c.ordinary
 	if isFlood {
 		d.window = &c.flood
 	}
+	c.documents[d.id] = d
+	if d.due.After(now) {
+		s.number++
+		d.number = s.number
+		heap.Push(&s.scheduled, d)
+		d.window.schedule(d)
+	} else {
+		s.arrive(d)
+	}
+}
+
+// arrive notes that a document is due.
+func (s *submitted) arrive(d *document) {
 	d.place = s.documents.PushBack(d)
 	d.window.add(d)
-	c.documents[id] = d
+	if d.of.isUncounted(d.due) {
+		d.of.uncounted++
+	}
+}
+
+// pass notes the documents that have become due.
+func (s *submitted) pass(now time.Time) {
+	for len(s.scheduled) > 0 && !s.scheduled[0].due.After(now) {
+		d := heap.Pop(&s.scheduled).(*document)
+		d.window.unschedule(d)
+		s.arrive(d)
+	}
 }
 
 func (s *submitted) remove(d *document) {
+	delete(d.of.documents, d.id)
+	if d.place == nil {
+		heap.Remove(&s.scheduled, d.index)
+		d.window.unschedule(d)
+		return
+	}
 	s.documents.Remove(d.place)
 	d.window.remove(d)
-	delete(d.of.documents, d.id)
+	if d.of.isUncounted(d.due) {
+		d.of.uncounted--
+	}
 }
 
-// forgetDocuments removes documents that are older than a day.
+// forgetDocuments removes documents that were due more than a day ago.
 func (s *submitted) forgetDocuments(now time.Time) {
-	for e := s.documents.Front(); e != nil && now.Sub(e.Value.(*document).at) > fair.Day; e = s.documents.Front() {
+	for e := s.documents.Front(); e != nil && now.Sub(e.Value.(*document).due) > fair.Day; e = s.documents.Front() {
 		s.remove(e.Value.(*document))
 	}
 }
@@ -112,86 +161,37 @@ func (s *submitted) drop(c *customer) {
 		return
 	}
 	for _, d := range c.documents {
-		s.documents.Remove(d.place)
+		s.remove(d)
 	}
 	s.byUse.Remove(c.place)
 	delete(s.customers, c.name)
 }
 
-// pending returns how many documents count as pending since a time: all documents,
-// and the documents that are not beyond the last load.
-func (c *customer) pending(since time.Time) (all, ordinary int64) {
-	ordinary = c.ordinary.since(since)
-	return ordinary + c.flood.since(since), ordinary
+// isUncounted reports whether the history's recent documents lack one that is due at a time.
+func (c *customer) isUncounted(due time.Time) bool {
+	return !c.countedTo.IsZero() && due.After(c.countedTo)
 }
 
-// ends returns the newest and the oldest of the documents that pending has counted; nil
-// if there are none. Within a millisecond, the one with the last level is the newest.
-func (c *customer) ends() (newest, oldest *document) {
-	for _, w := range []*window{&c.ordinary, &c.flood} {
-		if w.young == 0 {
-			continue
-		}
-		first, last := w.first.Value.(*document), w.documents.Back().Value.(*document)
-		if newest == nil || last.at.UnixMilli() >= newest.at.UnixMilli() {
-			newest = last
-		}
-		for e := last.within; e != nil && e.Value.(*document).at.UnixMilli() == newest.at.UnixMilli(); e = e.Prev() {
-			if d := e.Value.(*document); d.level > newest.level {
-				newest = d
-			}
-		}
-		if oldest == nil || first.at.Before(oldest.at) {
-			oldest = first
-		}
-	}
-	return newest, oldest
+// byDue is a heap of documents: the next one that is due comes first.
+type byDue []*document
+
+func (h byDue) Len() int { return len(h) }
+func (h byDue) Less(i, j int) bool {
+	return cmp.Or(h[i].due.Compare(h[j].due), cmp.Compare(h[i].number, h[j].number)) < 0
+}
+func (h byDue) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
 }
 
-// window counts documents from a time on. It expects that time to move little
-// between calls.
-type window struct {
-	documents list.List     // of *document, in the order of their times
-	first     *list.Element // of the young documents
-	young     int64
+func (h *byDue) Push(d any) {
+	d.(*document).index = len(*h)
+	*h = append(*h, d.(*document))
 }
 
-func (w *window) add(d *document) {
-	d.within = w.documents.PushBack(d)
-	d.young = true
-	w.young++
-	if w.first == nil {
-		w.first = d.within
-	}
-}
-
-func (w *window) remove(d *document) {
-	if d.young {
-		w.young--
-	}
-	if w.first == d.within {
-		w.first = d.within.Next()
-	}
-	w.documents.Remove(d.within)
-}
-
-// since returns how many documents came at a time or later.
-func (w *window) since(since time.Time) int64 {
-	for w.first != nil && w.first.Value.(*document).at.Before(since) {
-		w.first.Value.(*document).young = false
-		w.young--
-		w.first = w.first.Next()
-	}
-	for {
-		before := w.documents.Back()
-		if w.first != nil {
-			before = w.first.Prev()
-		}
-		if before == nil || before.Value.(*document).at.Before(since) {
-			return w.young
-		}
-		before.Value.(*document).young = true
-		w.young++
-		w.first = before
-	}
+func (h *byDue) Pop() any {
+	last := len(*h) - 1
+	d := (*h)[last]
+	(*h)[last], *h = nil, (*h)[:last]
+	return d
 }

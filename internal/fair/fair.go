@@ -15,9 +15,9 @@ const (
 	// forgotten, and the longest lease.
 	Day = 24 * time.Hour
 
-	// mostRecent is how many documents are remembered of those submitted recently, in
+	// MostRecent is how many documents are remembered of those submitted recently, in
 	// thousandths.
-	mostRecent = 512_000
+	MostRecent = 512_000
 
 	// MaxLoad is the highest load.
 	MaxLoad = 1e9
@@ -44,7 +44,7 @@ func Loads(levels int) []float64 {
 // document's cost, both in thousandths, and the number of pending documents. All include
 // the document.
 func Load(recent, pending, cost int64) int64 {
-	return int64(min(float64(min(recent, mostRecent)*pending)*float64(cost), MaxLoad*1e6))
+	return int64(min(float64(min(recent, MostRecent)*pending)*float64(cost), MaxLoad*1e6))
 }
 
 // Millionths returns a load in millionths.
@@ -84,12 +84,14 @@ type History struct {
 	// Cost is how long the documents are worked on, in thousandths of the median of the
 	// customers; 0: not known, as if it were 1000.
 	Cost int64
+	// Lost is a time: documents before the last load that were due before it are presumed lost.
+	Lost time.Time
 }
 
 // At returns the history as it is at a time.
 func (h History) At(now time.Time) History {
 	if now.After(h.Fades) {
-		return History{}
+		return History{Lost: h.Lost}
 	}
 	return h
 }
@@ -101,13 +103,18 @@ func (h History) Recent(now time.Time) int64 {
 	if left <= 0 {
 		return 0
 	}
-	return int64(min(math.Floor(1000*math.Exp2(float64(left)/float64(Day.Milliseconds())-1)+0.5), mostRecent))
+	return int64(min(math.Floor(1000*math.Exp2(float64(left)/float64(Day.Milliseconds())-1)+0.5), MostRecent))
 }
 
-// Submitted sets what was submitted recently, in thousandths.
+// Submitted sets what was submitted recently, in thousandths. What was learned before it has faded
+// is forgotten.
 func (h *History) Submitted(recent int64, now time.Time) {
-	days := 1 + math.Log2(float64(min(recent, mostRecent))/1000)
-	h.Fades = now.Add(time.Duration(math.Floor(float64(Day.Milliseconds())*days+0.5)) * time.Millisecond)
+	*h = h.At(now)
+	h.Fades = now
+	if recent > 0 {
+		days := 1 + math.Log2(float64(min(recent, MostRecent))/1000)
+		h.Fades = now.Add(max(time.Duration(math.Floor(float64(Day.Milliseconds())*days+0.5)), 0) * time.Millisecond)
+	}
 }
 
 // Average returns what the customer's documents cost, in thousandths.
@@ -119,14 +126,18 @@ func (h History) Average() int64 {
 }
 
 // Done learns from a document that is done. How long a flood's documents wait does not count.
-func (h *History) Done(latency time.Duration, isFlood bool, cost int64) {
+func (h *History) Done(now time.Time, latency time.Duration, isFlood bool, cost int64) {
 	if !isFlood {
 		tenths := max(int64((latency.Milliseconds()+50)/100), 1)
 		if h.Latency == 0 {
 			h.Latency = tenths
 		} else {
 			// One that was late must not make the others look pending for hours.
+			before := *h
 			h.Latency = average(h.Latency, min(tenths, 3*max(h.Latency, 90)))
+			if lost := before.Since(now, math.MaxInt64); h.Since(now, math.MaxInt64).Before(lost) {
+				h.Lost = lost // what was presumed lost does not come back
+			}
 		}
 	}
 	if cost > 0 {

@@ -63,33 +63,34 @@ func TestRecent_HalvesEachDay(t *testing.T) {
 
 func TestAveragesMoveByATenth(t *testing.T) {
 	t.Parallel()
+	now := time.UnixMilli(1_700_000_000_123)
 	var h History
-	h.Done(50*time.Second, true, 0)
+	h.Done(now, 50*time.Second, true, 0)
 	if h != (History{}) {
 		t.Fatalf("from a document at the last level %+v is learned", h)
 	}
-	h.Done(50*time.Second, false, 0)
+	h.Done(now, 50*time.Second, false, 0)
 	if want := (History{Latency: 500}); h != want {
 		t.Fatalf("after the first: %+v, want %+v", h, want)
 	}
-	h.Done(150*time.Second, false, 11_000) // three times as long; it counts as 8000
-	if want := (History{Latency: 600, Cost: 1700}); h != want {
+	h.Done(now, 150*time.Second, false, 11_000) // three times as long; it counts as 8000
+	if want := (History{Latency: 600, Cost: 1700, Lost: now.Add(-1000 * time.Second)}); h != want {
 		t.Fatalf("after the second: %+v, want %+v", h, want)
 	}
-	h.Done(0, true, 1)
-	if want := (History{Latency: 600, Cost: 1530}); h != want {
+	h.Done(now, 0, true, 1)
+	if want := (History{Latency: 600, Cost: 1530, Lost: now.Add(-1000 * time.Second)}); h != want {
 		t.Fatalf("after one at the last level: %+v, want %+v", h, want)
 	}
 	late := h
-	if late.Done(time.Hour, false, 0); late.Latency != 720 {
+	if late.Done(now, time.Hour, false, 0); late.Latency != 720 {
 		t.Errorf("one that was an hour late moves %d to %d", h.Latency, late.Latency)
 	}
 	short := History{Latency: 1}
-	if short.Done(23*time.Hour, false, 0); short.Lease(Day) != 3*time.Minute {
+	if short.Done(now, 23*time.Hour, false, 0); short.Lease(Day) != 3*time.Minute {
 		t.Errorf("one that was a day late makes the lease %v", short.Lease(Day))
 	}
 	for range 200 {
-		h.Done(0, false, 1)
+		h.Done(now, 0, false, 1)
 	}
 	if h.Latency < 1 || h.Cost < 1 || h.Latency > 6 || h.Cost > 6 {
 		t.Errorf("after many that took no time: %+v", h)

@@ -22,6 +22,14 @@ func LeaseOf(option time.Duration) (time.Duration, error) {
 	return option, nil
 }
 
+// Since returns when a document was due at the latest that is presumed lost now.
+func (h History) Since(now time.Time, bound time.Duration) time.Time {
+	if since := now.Add(-h.Lease(bound)); since.After(h.Lost) {
+		return since
+	}
+	return h.Lost
+}
+
 // Lease returns how long a document counts as pending, where bound is the longest.
 func (h History) Lease(bound time.Duration) time.Duration {
 	if h.Latency == 0 {

@@ -30,6 +30,18 @@ const (
 	Override = "override"
 )
 
+// Account splits the name of a user of an account, at the first slash. It is false for other
+// customers. An account has a name: without one, its users' keys would have an empty hash tag.
+func Account(customer string) (account, user string, ok bool) {
+	account, user, ok = strings.Cut(customer, "/")
+	return account, user, ok && account != ""
+}
+
+// OfUser returns the key of a user of an account, which lives where the account's keys do.
+func (p Prefix) OfUser(account, user, kind string) string {
+	return p.text() + ":{" + escaped(account) + "}/" + escaped(user) + ":" + kind
+}
+
 // Of returns the key of a customer. The braces are the hash tag by which a Redis Cluster
 // places all keys of a customer on one node.
 func (p Prefix) Of(customer, kind string) string {
@@ -53,19 +65,27 @@ func (p Prefix) Emptied() string         { return p.fleet("emptied") }
 func (p Prefix) fleet(name string) string { return p.text() + ":{fleet}:" + name }
 
 // Pattern matches every customer's keys, and others, in a SCAN.
-func (p Prefix) Pattern() string { return globEscaper.Replace(p.text()) + ":{*}:*" }
+func (p Prefix) Pattern() string { return globEscaper.Replace(p.text()) + ":{*}*:*" }
 
 // Parse returns the customer of a key and the key's kind. It is false for a key that is no
 // customer's.
 func (p Prefix) Parse(key string) (customer, kind string, ok bool) {
 	body, ok := strings.CutPrefix(key, p.text()+":{")
-	at := strings.LastIndex(body, "}:")
+	at := strings.LastIndex(body, ":")
 	if !ok || at < 0 {
 		return "", "", false
 	}
-	customer, kind = unescaper.Replace(body[:at]), body[at+len("}:"):]
-	ok = (kind == Count || kind == Pending || kind == Override) && escaped(customer) == body[:at] && check.Customer(customer) == nil
-	return customer, kind, ok
+	name, user, isUser := strings.Cut(body[:at], "}/")
+	if !isUser {
+		name, ok = strings.CutSuffix(name, "}")
+	}
+	customer, kind = unescaper.Replace(name), body[at+1:]
+	ok = ok && escaped(customer) == name
+	if isUser {
+		ok = ok && name != "" && !strings.Contains(name, "/") && escaped(unescaper.Replace(user)) == user
+		customer += "/" + unescaper.Replace(user)
+	}
+	return customer, kind, ok && (kind == Count || kind == Pending || kind == Override) && check.Customer(customer) == nil
 }
 
 func (p Prefix) text() string { return cmp.Or(string(p), DefaultPrefix) }

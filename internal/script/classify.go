@@ -90,7 +90,7 @@ const corruptCount, corruptPending = "CORRUPTCOUNT ", "CORRUPTPENDING "
 // isNamed reports whether a script's answer names the kind of a key.
 func isNamed(err error, key string) bool {
 	return strings.HasPrefix(err.Error(), corruptCount) && strings.HasSuffix(key, ":"+keys.Count) ||
-		strings.HasPrefix(err.Error(), corruptPending) && strings.HasSuffix(key, ":"+keys.Pending)
+		strings.HasPrefix(err.Error(), corruptPending) && strings.Contains(err.Error(), key)
 }
 
 // isNoScript reports whether Redis did not run a script because it does not know it.

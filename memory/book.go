@@ -1,0 +1,154 @@
+package memory
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/internal/keys"
+)
+
+// book is what a call knows of a customer, or of an account.
+type book struct {
+	*customer
+	prefix      string    // of the documents of a user in the account's book
+	average     int64     // cost
+	since       time.Time // what was due before it is presumed lost,
+	floodsSince time.Time // or of a flood before this
+	counted     int64     // the recent documents, without the uncounted ones
+	before      int64     // the same when the call began
+}
+
+// books returns a customer's book, and the account's if the customer is its user. Of a Peek or a
+// Done, they may have no customer.
+func (s *Store) books(name string, now time.Time, find func(name string) *customer) []book {
+	books := []book{s.book(find(name), "", now)}
+	if account, user, ok := keys.Account(name); ok && s.accounts {
+		books = append(books, s.book(find(account), ":/"+strconv.Itoa(len(user))+"/"+user, now))
+	}
+	return books
+}
+
+func (s *Store) book(c *customer, prefix string, now time.Time) book {
+	if c == nil {
+		c = new(customer)
+	}
+	history := c.history.At(now)
+	counted := history.Recent(now)
+	return book{c, prefix, history.Average(), history.Since(now, s.Lease()), now.Add(-s.Lease()), counted, counted}
+}
+
+// submits returns the books of a call that submits. Once an hour, the documents that have become
+// due are added to the recent ones.
+func (s *Store) submits(name string, documents int, delayed bool, now time.Time) []book {
+	books := s.books(name, now, func(name string) *customer {
+		s.submitted.makeRoom(name, documents, s.maxEntries())
+		return s.submitted.use(name, now)
+	})
+	for i := range books {
+		b := &books[i]
+		switch isCounted := !b.countedTo.IsZero(); {
+		case isCounted && now.Sub(b.countedTo) >= time.Hour:
+			b.add(1000 * b.uncounted)
+			b.countedTo, b.uncounted = time.Time{}, 0
+			if delayed || b.scheduled(now.Add(priority.MaxDelay)) > 0 {
+				b.countedTo = now
+			}
+		case delayed && !isCounted:
+			b.countedTo = now
+		}
+	}
+	return books
+}
+
+// member returns the id by which the book knows a document. No document's own id looks like
+// another's, or like a user's.
+func (b *book) member(id string) string {
+	if b.prefix == "" && id[0] == ':' {
+		return ":" + id
+	}
+	return b.prefix + id
+}
+
+func (b *book) add(recent int64) { b.counted = min(b.counted+recent, fair.MostRecent) }
+
+// take takes a document out of the book, and counts it as recent as of when it is due. It returns
+// the document if it was pending.
+func (b *book) take(s *submitted, id string, due time.Time) (pending *document, uncounted int64) {
+	d, recent := b.documents[b.member(id)], int64(1000)
+	if d != nil {
+		if s.remove(d); b.isPending(d) {
+			pending = d
+			if !b.isUncounted(d.due) {
+				recent = min(b.counted, 1000)
+				b.counted -= recent
+			}
+		}
+	}
+	if b.isUncounted(due) {
+		return pending, 1
+	}
+	b.add(recent)
+	return pending, 0
+}
+
+func (b *book) isPending(d *document) bool {
+	if d.window == &b.flood {
+		return !d.due.Before(b.floodsSince)
+	}
+	return !d.due.Before(b.since)
+}
+
+// recent returns how many documents are recent when one is due; further ones are not in the book.
+func (b *book) recent(due time.Time, further int64) int64 {
+	recent := b.counted
+	if !b.countedTo.IsZero() {
+		recent += 1000 * (b.uncounted + b.scheduled(due) + further)
+	}
+	return min(recent, fair.MostRecent)
+}
+
+// scheduled returns how many documents are due later than now, and no later than a time.
+func (b *book) scheduled(due time.Time) int64 {
+	return int64(b.ordinary.scheduledUntil(due) + b.flood.scheduledUntil(due))
+}
+
+// pending returns how many documents count as pending at a time: before the last load, and in
+// a flood.
+func (b *book) pending(due time.Time) (ordinary, flood int64) {
+	return b.ordinary.count(b.since, due), b.flood.count(b.floodsSince, due)
+}
+
+// newest returns the newest of the documents that are pending at a time, or nil.
+func (b *book) newest(due time.Time) *document {
+	b.pending(due)
+	newest, other := b.ordinary.newest(due), b.flood.newest(due)
+	if newest == nil || other != nil && (other.due.After(newest.due) || other.due.Equal(newest.due) && other.level > newest.level) {
+		return other
+	}
+	return newest
+}
+
+// judge decides about a new document that costs so much: its load and level, and whether it is of
+// a flood. further is how many recent documents are not in the book.
+func (b *book) judge(policy priority.Policy, due time.Time, further, cost int64) (load float64, level priority.Level, isFlood bool) {
+	ordinary, flood := b.pending(due)
+	load = float64(fair.Load(b.recent(due, further), ordinary+1, cost)) / 1e6
+	level = policy.LevelOfLoad(load, flood+1)
+	return load, level, level > priority.Level(len(policy.Loads))
+}
+
+// oldest returns when the oldest of the documents that are pending became due. There is one.
+func (b *book) oldest(now time.Time) time.Time {
+	oldest := now
+	b.pending(now)
+	for _, w := range []*window{&b.customer.ordinary, &b.customer.flood} {
+		if w.first != nil {
+			if due := w.first.Value.(*document).due; due.Before(oldest) {
+				oldest = due
+			}
+		}
+	}
+	return oldest
+}
