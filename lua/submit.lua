@@ -285,7 +285,7 @@ local function newest_until(due)
 end
 
 local books = account and {user, account} or {user}
-local reply, due, newest = {}, nil, 0
+local reply, due, latest_due, newest = {}, nil, now, 0
 for i = 1, #books do
   settle(books[i])
 end
@@ -293,6 +293,7 @@ for i = 1, n do
   local at, cost = place[i], costs[i]
   if due ~= now + delays[i] then -- the numbers are those of another time
     due = now + delays[i]
+    latest_due = max(latest_due, due)
     for b = 1, #books do
       local book = books[b]
       if #book.adds > 0 then
@@ -362,7 +363,7 @@ for b = 1, #books do
 
   -- The set ends with a day, so that its end is rarely written. One that was copied or restored
   -- may have none.
-  local ends = (floor(max(fades, due + day) / day) + 1) * day
+  local ends = (floor(max(fades, latest_due + day) / day) + 1) * day
   if call('PTTL', set) < ends - now then
     call('PEXPIREAT', set, format('%d', ends))
   end
