@@ -188,21 +188,23 @@ end
 local reply
 if user.ordinary + user.flood + user.uncounted + scheduled > 0 or user.fades and now <= user.fades then -- by the load
   -- The newest document that is due, and the oldest. In the set, a flood's documents come first,
-  -- the newest of them at the front, and the others last, the newest of them at the end.
-  local newest, oldest = 0, 256 * now
+  -- the newest of them at the front, and the others last, the newest of them at the end. The newest
+  -- of each kind binds what is in order.
+  local newest, oldest, order = 0, 256 * now, 0
   local function look(from, to, reverse)
     local score = call('ZRANGE', user.set, from, to, 'BYSCORE', unpack(reverse))[2]
     newest, oldest = max(newest, abs(score)), min(oldest, abs(score))
+    return abs(score) % 256
   end
   local first, last = {'LIMIT', '0', '1', 'WITHSCORES'}, {'REV', 'LIMIT', '0', '1', 'WITHSCORES'}
   if user.ordinary > 0 then
     local from, bound = format('%d', 256 * user.since), format('(%d', 256 * (now + 1))
-    look(bound, from, last)
+    order = look(bound, from, last)
     look(from, bound, first)
   end
   if user.flood > 0 then
     local from, bound = format('-%d', 256 * (now - longest_lease)), format('(-%d', 256 * (now + 1))
-    look(bound, from, first)
+    order = max(order, look(bound, from, first))
     look(from, bound, last)
   end
   local load, level, flood = next_of(user)
@@ -219,7 +221,7 @@ if user.ordinary + user.flood + user.uncounted + scheduled > 0 or user.fades and
     end
   end
   if in_order then
-    level = max(level, newest % 256)
+    level = max(level, order)
   end
   reply = {2, newest % 256, level, (count_text or 0) + 0, reset_in, load, recent_of(user), user.average, user.ordinary + user.flood, user.flood,
     max(now - floor(oldest / 256), 0), user.latency, user.lease, level, 0, 0, 0, scheduled, account_load, account_flood}

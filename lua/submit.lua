@@ -276,17 +276,19 @@ end
   return level, flood
 end
 
--- newest_until returns the score, without its sign, of the newest pending document that is due no
--- later than a time.
+-- newest_until returns the scores, without their signs, of the newest pending documents that are
+-- due no later than a time: before the last load, and in a flood. Both bind the next one's level:
+-- a document that was scheduled, or is submitted again, may be the newest with an early level, and
+-- a flood must not be overtaken for it.
 local function newest_until(due)
   local bound = format('%d', 256 * (due + 1))
   local ordinary = call('ZRANGE', user.set, '(' .. bound, format('%d', 256 * user.since), 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
   local flood = call('ZRANGE', user.set, '(-' .. bound, format('-%d', 256 * (now - longest_lease)), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2]
-  return max((ordinary or 0) + 0, -(flood or 0))
+  return (ordinary or 0) + 0, -(flood or 0)
 end
 
 local books = account and {user, account} or {user}
-local reply, due, latest_due, newest = {}, nil, now, 0
+local reply, due, latest_due, newest, newest_flood = {}, nil, now, 0, 0
 for i = 1, #books do
   settle(books[i])
 end
@@ -304,7 +306,9 @@ for i = 1, n do
       count(book, due)
       book.ended = book.ended or book.counted_to and 0 or book.all - book.ordinary - book.flood
     end
-    newest = in_order and newest_until(due) or 0
+    if in_order then
+      newest, newest_flood = newest_until(due)
+    end
   end
   if cost == 0 then
     cost = user.average
@@ -328,7 +332,7 @@ for i = 1, n do
         level = max(level, accounts - 1)
       end
     end
-    level = max(level, newest % 256)
+    level = max(level, newest % 256, newest_flood % 256)
     rule_level = level
     if earliest then
       level = min(max(level, earliest), latest)
@@ -339,7 +343,7 @@ for i = 1, n do
     put(books[b], at, score)
   end
   if in_order then
-    newest = max(newest, abs(score))
+    newest, newest_flood = max(newest, score), max(newest_flood, -score)
   end
   reply[4 * i - 3], reply[4 * i - 2], reply[4 * i - 1], reply[4 * i] = level, load, user.ordinary + user.flood, rule_level
 end
