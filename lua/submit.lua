@@ -206,7 +206,7 @@ for b = 1, sets do
   end
 end
 
-local reply, placed, due, newest, latest_due = {}, n > 1 and {}, nil, 0, now
+local reply, placed, due, latest_due, newest, newest_flood = {}, n > 1 and {}, nil, now, 0, 0
 for i = 1, n do
   local at, cost, delay = i + 2, ARGV[2 * i], 0
   if placed then -- the first of the call with this id
@@ -252,10 +252,13 @@ for i = 1, n do
 -- end due
       book.ordinary, book.flood, book.uncounted = ordinary, flood, uncounted
       book.ended = book.ended or counted_to and 0 or all - ordinary - flood
+      -- Of the newest pending documents, before the last load and in a flood, the times and levels.
+      -- Both bind the next one's level: one that was scheduled, or is submitted again, may be the
+      -- newest with an early level, and a flood must not be overtaken for it.
       if in_order and b == 1 then
         local ordinary = call('ZRANGE', set, format('(%d', 256 * (due + 1)), format('%d', 256 * since), 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
         local flood = call('ZRANGE', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2]
-        newest = max((ordinary or 0) + 0, -(flood or 0)) -- the time of the newest document, and its level
+        newest, newest_flood = (ordinary or 0) + 0, -(flood or 0)
       end
     end
 
@@ -327,7 +330,7 @@ end
 
   local level, rule_level = pending_level, pending_level
   if not level then
-    rule_level = max(decided, newest % 256)
+    rule_level = max(decided, newest % 256, newest_flood % 256)
     level = earliest and min(max(rule_level, earliest), latest) or rule_level
   end
   local score = (256 * due + level) * (is_flood and -1 or 1)
@@ -345,7 +348,7 @@ end
     book.scores[at] = score
   end
   if in_order then
-    newest = max(newest, abs(score))
+    newest, newest_flood = max(newest, score), max(newest_flood, -score)
   end
   reply[4 * i - 3], reply[4 * i - 2], reply[4 * i - 1], reply[4 * i] = level, own_load, books[1].ordinary + books[1].flood, rule_level
 end
