@@ -17,7 +17,7 @@ type book struct {
 	since       time.Time // what was due before it is presumed lost,
 	floodsSince time.Time // or of a flood before this
 	counted     int64     // the recent documents, without the uncounted ones
-	before      int64     // the same when the call began
+	changed     bool      // counted was
 }
 
 // books returns a customer's book, and the account's if the customer is its user. Of a Peek or a
@@ -36,7 +36,7 @@ func (s *Store) book(c *customer, prefix string, now time.Time) book {
 	}
 	history := c.history.At(now)
 	counted := history.Recent(now)
-	return book{c, prefix, history.Average(), history.Since(now, s.Lease()), now.Add(-s.Lease()), counted, counted}
+	return book{c, prefix, history.Average(), history.Since(now, s.Lease()), now.Add(-s.Lease()), counted, false}
 }
 
 // submits returns the books of a call that submits. Once an hour, the documents that have become
@@ -51,6 +51,7 @@ func (s *Store) submits(name string, documents int, delayed bool, now time.Time)
 		switch isCounted := !b.countedTo.IsZero(); {
 		case isCounted && now.Sub(b.countedTo) >= time.Hour:
 			b.add(1000 * b.uncounted)
+			b.changed = true
 			b.countedTo, b.uncounted = time.Time{}, 0
 			if delayed || b.scheduled(now.Add(priority.MaxDelay)) > 0 {
 				b.countedTo = now
@@ -86,6 +87,7 @@ func (b *book) take(s *submitted, id string, due time.Time) (pending *document, 
 			}
 		}
 	}
+	b.changed = b.changed || pending == nil || !b.countedTo.IsZero()
 	if b.isUncounted(due) {
 		return pending, 1
 	}
@@ -122,12 +124,31 @@ func (b *book) pending(due time.Time) (ordinary, flood int64) {
 
 // newest returns the newest of the documents that are pending at a time, or nil.
 func (b *book) newest(due time.Time) *document {
-	b.pending(due)
-	newest, other := b.ordinary.newest(due), b.flood.newest(due)
+	newest, other := b.newestOfEach(due)
 	if newest == nil || other != nil && (other.due.After(newest.due) || other.due.Equal(newest.due) && other.level > newest.level) {
 		return other
 	}
 	return newest
+}
+
+func (b *book) newestOfEach(due time.Time) (ordinary, flood *document) {
+	b.pending(due)
+	return b.ordinary.newest(due), b.flood.newest(due)
+}
+
+// order returns the level that a document which is due at a time must not be earlier than: the
+// later one of those of the newest pending documents, before the last load and in a flood. One that
+// was scheduled, or is submitted again, may be the newest with an early level, and a flood must not
+// be overtaken for it.
+func (b *book) order(due time.Time) priority.Level {
+	level := priority.First
+	ordinary, flood := b.newestOfEach(due)
+	for _, d := range []*document{ordinary, flood} {
+		if d != nil {
+			level = max(level, d.level)
+		}
+	}
+	return level
 }
 
 // judge decides about a new document that costs so much: its load and level, and whether it is of

@@ -183,9 +183,9 @@ func (s *Store) Peek(ctx context.Context, customer string) (state priority.State
 		if newest := user.newest(now); newest != nil {
 			state.Level = newest.level
 			state.Oldest = now.Sub(user.oldest(now))
-			if policy.InOrder {
-				level = max(level, newest.level)
-			}
+		}
+		if policy.InOrder {
+			level = max(level, user.order(now))
 		}
 		if state.NextLevel = level; len(books) > 1 {
 			state.AccountLoad, _, _ = books[1].judge(policy, now, 0, user.average)
@@ -236,6 +236,9 @@ func (s *Store) Lease() time.Duration {
 	}
 	return s.lease
 }
+
+// Accounts reports whether names are split into accounts and users.
+func (s *Store) Accounts() bool { return s.accounts }
 
 // locked forgets what has expired and calls do, with the store locked. If ctx has
 // ended it only returns an error: with n entries, one for each.
