@@ -73,14 +73,21 @@ class Customer {
     return placeOf(this.#scores, 1 - 256 * from) - placeOf(this.#scores, 1 - 256 * (to + 1));
   }
 
-  /** Returns the scores, without signs, of the oldest and the newest documents that ordinary counts. */
-  endsOfOrdinary(from, to) {
-    return [this.#scores[placeOf(this.#scores, 256 * from)], this.#scores[placeOf(this.#scores, 256 * (to + 1)) - 1]];
+  // The scores, without signs, of the first and the last documents that these two count. There are some.
+  oldestOrdinary(from) {
+    return this.#scores[placeOf(this.#scores, 256 * from)];
   }
 
-  /** Returns the same of those that flood counts. */
-  endsOfFlood(from, to) {
-    return [-this.#scores[placeOf(this.#scores, 1 - 256 * from) - 1], -this.#scores[placeOf(this.#scores, 1 - 256 * (to + 1))]];
+  newestOrdinary(to) {
+    return this.#scores[placeOf(this.#scores, 256 * (to + 1)) - 1];
+  }
+
+  oldestOfFlood(from) {
+    return -this.#scores[placeOf(this.#scores, 1 - 256 * from) - 1];
+  }
+
+  newestOfFlood(to) {
+    return -this.#scores[placeOf(this.#scores, 1 - 256 * (to + 1))];
   }
 
   /** Returns how long a document before the last load counts as pending. */
@@ -148,11 +155,30 @@ class Book {
     return Math.min(this.#counted + 1000 * (this.uncounted(due) + further), maxRecent);
   }
 
-  /** Returns the scores, without signs, of the oldest and the newest document that is pending at a time; Infinity and 0 if none is. */
-  ends(due) {
-    const ordinary = this.ordinary(due) > 0 ? this.customer.endsOfOrdinary(this.#since, due) : [];
-    const flood = this.flood(due) > 0 ? this.customer.endsOfFlood(this.#floodsSince, due) : [];
-    return [Math.min(...[ordinary[0], flood[0]].filter(Boolean)), Math.max(ordinary[1] ?? 0, flood[1] ?? 0)];
+  /**
+   * Returns the scores, without signs, of the newest documents that are pending at a time: of those
+   * before the last load, and of those of a flood; 0 if there are none.
+   */
+  newest(due) {
+    return [
+      this.ordinary(due) > 0 ? this.customer.newestOrdinary(due) : 0,
+      this.flood(due) > 0 ? this.customer.newestOfFlood(due) : 0,
+    ];
+  }
+
+  /** Returns when the oldest pending document became due, now if there is none. */
+  oldest() {
+    const ordinary = this.ordinary(this.#now) > 0 ? this.customer.oldestOrdinary(this.#since) : Infinity;
+    const flood = this.flood(this.#now) > 0 ? this.customer.oldestOfFlood(this.#floodsSince) : Infinity;
+    return Math.min(timeOf(ordinary), timeOf(flood), this.#now);
+  }
+
+  /**
+   * Returns the level that a document in order must not be earlier than. One that was scheduled, or
+   * is submitted again, may be the newest with an early level, and a flood must not be overtaken for it.
+   */
+  order(due) {
+    return Math.max(...this.newest(due).map(levelIn));
   }
 
   /** Begins a submit. Once an hour, the documents that have become due are added to the recent ones. */
@@ -260,4 +286,4 @@ const leaseOf = (tenths) => Math.max(20 * 100 * tenths, shortestLease);
 
 const average = (previous, next) => Math.max(Math.floor((9 * previous + next + 5) / 10), 1);
 
-module.exports = { Book, Customer, judge, leftOf, levelIn, loadOf, recentOf, timeOf };
+module.exports = { Book, Customer, judge, leftOf, levelIn, loadOf, recentOf };

@@ -149,7 +149,7 @@ export interface Policy {
   turns?: number;
   /**
    * Whether submit keeps a customer's documents in order: none gets an earlier level than the newest
-   * pending one that is due no later. Set it if a document that overtakes an older one of its customer
+   * pending ones that are due no later. Set it if a document that overtakes an older one of its customer
    * does harm; then a customer's flood delays that customer's own next documents. An override may
    * break the order. Default: false.
    */

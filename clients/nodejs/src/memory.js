@@ -3,7 +3,7 @@
 // Both rules in this process's memory, with the same replies as the scripts under lua/. Nothing
 // here is asynchronous, so that each call is atomic.
 
-const { Book, Customer, judge, levelIn, timeOf } = require('./book.js');
+const { Book, Customer, judge, levelIn } = require('./book.js');
 const { accountOf } = require('./keys.js');
 const { clamp, levelOf } = require('./policy.js');
 
@@ -73,10 +73,10 @@ class Memory {
     const [user] = books;
     const override = this.#overrideOf(name, levels, now);
     const reply = documents.flatMap(({ id, cost, due }) => {
-      const newestLevel = policy.inOrder ? levelIn(user.ends(due)[1]) : 0;
+      const order = policy.inOrder ? user.order(due) : 1;
       const [pending] = books.map((book) => book.take(id, due));
       const judged = judge(books, policy, due, cost || user.customer.cost);
-      let [isFlood, ruleLevel] = [judged.isFlood, Math.max(judged.level, newestLevel)];
+      let [isFlood, ruleLevel] = [judged.isFlood, Math.max(judged.level, order)];
       let level = clamp(ruleLevel, ...override);
       if (pending !== undefined) [isFlood, ruleLevel, level] = [pending < 0, levelIn(pending), levelIn(pending)];
       for (const book of books) book.put(id, (isFlood ? -1 : 1) * (256 * due + level));
@@ -105,10 +105,9 @@ class Memory {
     if (ordinary + flood + user.uncounted(now) + scheduled > 0 || now <= customer.fades) {
       for (const book of books) book.arrive(now);
       const { load, level } = judge(books, policy, now, customer.cost);
-      const [oldest, newest] = user.ends(now);
       reply = [
-        2, levelIn(newest), Math.max(level, policy.inOrder ? levelIn(newest) : 1), count, resetIn, load, recent, customer.cost,
-        ordinary + flood, flood, ordinary + flood > 0 ? now - timeOf(oldest) : 0, 100 * customer.latency, customer.lease(lease),
+        2, levelIn(Math.max(...user.newest(now))), policy.inOrder ? Math.max(level, user.order(now)) : level, count, resetIn, load, recent, customer.cost,
+        ordinary + flood, flood, now - user.oldest(), 100 * customer.latency, customer.lease(lease),
       ];
       further = [scheduled, account ? account.judge(policy, now, customer.cost).load : 0, account?.flood(now) ?? 0];
     } else {

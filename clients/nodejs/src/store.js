@@ -153,6 +153,7 @@ class Store {
     this.#member = newMember({
       levels: this.last,
       overrides: this.#overrides,
+      accounts: this.#accounts,
       key: (end) => Buffer.from(`${this.#prefix}:${end}`),
       withDeadline: (...args) => this.#withDeadline(...args),
       isDegraded: () => this.degraded,

@@ -20,7 +20,7 @@ const ruleNumbers = { unknown: 0, by_count: 1, by_load: 2 };
 
 // Cases without what only other programs leave in Redis.
 const overrides = vectors('edges.json').cases.filter(({ steps }) => steps.every(({ do: what, key }) => what !== 'set' || key === 'override'));
-const cases = [...vectors('rule.json').cases, ...vectors('submit.json').cases, ...overrides];
+const cases = [...['rule', 'submit', 'due', 'accounts'].flatMap((file) => vectors(`${file}.json`).cases), ...overrides];
 
 test('the vectors are there', () => assert.ok(overrides.length > 10 && cases.length > 60, `${overrides.length} of ${cases.length}`));
 
