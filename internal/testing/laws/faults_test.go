@@ -35,7 +35,7 @@ type doc struct {
 type second struct {
 	count   int64 // of its last decision by the count
 	has     bool
-	sure    bool            // it still has: no outage of all ends, which lets it forget
+	sure    bool                      // it still has: no outage of all ends, which lets it forget
 	submits int64                     // at most
 	pending map[string]priority.Level // may be pending
 }
