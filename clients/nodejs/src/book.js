@@ -11,6 +11,28 @@ const hour = 3_600_000;
 const shortestLease = 180_000;
 const maxRecent = 512_000; // thousandths of documents
 
+/** Documents before the last load, or of a flood: their scores without signs, ascending. */
+class Window {
+  scores = [];
+
+  /** Returns how many are due from one time to another. */
+  count(from, to) {
+    return placeOf(this.scores, 256 * (to + 1)) - placeOf(this.scores, 256 * from);
+  }
+
+  /** Returns the score of the oldest of them, Infinity if there is none. */
+  oldest(from, to) {
+    const score = this.scores[placeOf(this.scores, 256 * from)];
+    return score < 256 * (to + 1) ? score : Infinity;
+  }
+
+  /** Returns the score of the newest of them, 0 if there is none. */
+  newest(from, to) {
+    const score = this.scores[placeOf(this.scores, 256 * (to + 1)) - 1];
+    return score >= 256 * from ? score : 0;
+  }
+}
+
 class Customer {
   count = 0;
   resetAt = -Infinity; // a document later than this resets the count
@@ -19,8 +41,9 @@ class Customer {
   cost = 1000; // the average, in thousandths
   lost = -Infinity; // what was due before it is presumed lost, if before the last load
   countedTo = Infinity; // while documents are scheduled: later ones are not among the recent ones yet
-  documents = new Map(); // the scores of documents by id, in the order in which they were submitted
-  #scores = []; // the same, ascending: those of floods are negative
+  documents = new Map(); // the scores by id, negative for those of floods, in the order in which they were submitted
+  ordinary = new Window();
+  flood = new Window();
   #total;
 
   /** total counts the documents of all customers. */
@@ -30,7 +53,7 @@ class Customer {
 
   add(id, score) {
     this.documents.set(id, score);
-    insert(this.#scores, score);
+    insert(this.#windowOf(score).scores, Math.abs(score));
     this.#total.documents++;
   }
 
@@ -39,7 +62,7 @@ class Customer {
     const score = this.documents.get(id);
     if (score === undefined) return undefined;
     this.documents.delete(id);
-    remove(this.#scores, score);
+    remove(this.#windowOf(score).scores, Math.abs(score));
     this.#total.documents--;
     return score;
   }
@@ -47,7 +70,7 @@ class Customer {
   clear() {
     this.#total.documents -= this.documents.size;
     this.documents.clear();
-    this.#scores = [];
+    [this.ordinary.scores, this.flood.scores] = [[], []];
   }
 
   /**
@@ -56,38 +79,16 @@ class Customer {
    */
   forget(now) {
     if (now > this.fades) [this.latency, this.cost] = [0, 1000];
-    const old = this.ordinary(0, now - day - 1) + this.flood(0, now - day - 1);
+    const old = this.due(0, now - day - 1);
     if (old === 0 || 2 * old < this.documents.size) return;
     const kept = [...this.documents].filter(([, score]) => timeOf(score) >= now - day);
     this.clear();
     for (const [id, score] of kept) this.add(id, score);
   }
 
-  /** Returns how many documents before the last load are due from one time to another. */
-  ordinary(from, to) {
-    return placeOf(this.#scores, 256 * (to + 1)) - placeOf(this.#scores, 256 * from);
-  }
-
-  /** Returns how many documents of a flood are. */
-  flood(from, to) {
-    return placeOf(this.#scores, 1 - 256 * from) - placeOf(this.#scores, 1 - 256 * (to + 1));
-  }
-
-  // The scores, without signs, of the first and the last documents that these two count. There are some.
-  oldestOrdinary(from) {
-    return this.#scores[placeOf(this.#scores, 256 * from)];
-  }
-
-  newestOrdinary(to) {
-    return this.#scores[placeOf(this.#scores, 256 * (to + 1)) - 1];
-  }
-
-  oldestOfFlood(from) {
-    return -this.#scores[placeOf(this.#scores, 1 - 256 * from) - 1];
-  }
-
-  newestOfFlood(to) {
-    return -this.#scores[placeOf(this.#scores, 1 - 256 * (to + 1))];
+  /** Returns how many documents are due from one time to another. */
+  due(from, to) {
+    return this.ordinary.count(from, to) + this.flood.count(from, to);
   }
 
   /** Returns how long a document before the last load counts as pending. */
@@ -105,6 +106,10 @@ class Customer {
       if (previous > 0 && leaseOf(this.latency) > leaseOf(previous)) this.lost = Math.max(this.lost, now - leaseOf(previous));
     }
     if (cost > 0) this.cost = average(this.cost, Math.min(cost, 8 * Math.max(this.cost, 1000))); // one outlier must not make later ones expensive
+  }
+
+  #windowOf(score) {
+    return score < 0 ? this.flood : this.ordinary;
   }
 }
 
@@ -130,24 +135,22 @@ class Book {
 
   /** Returns how many documents are pending at a time, before the last load. */
   ordinary(due) {
-    return this.customer.ordinary(this.#since, due);
+    return this.customer.ordinary.count(this.#since, due);
   }
 
   /** Returns how many documents of a flood are pending at a time. */
   flood(due) {
-    return this.customer.flood(this.#floodsSince, due);
+    return this.customer.flood.count(this.#floodsSince, due);
   }
 
   scheduled() {
-    return this.customer.ordinary(this.#now + 1, Infinity) + this.customer.flood(this.#now + 1, Infinity);
+    return this.customer.due(this.#now + 1, Infinity);
   }
 
   /** Returns how many documents are due at a time that are not among the recent ones yet. */
   uncounted(due) {
-    const { customer } = this;
-    if (!(due > customer.countedTo)) return 0;
-    const from = Math.max(customer.countedTo + 1, this.#now - day);
-    return customer.ordinary(from, due) + customer.flood(from, due);
+    const { countedTo } = this.customer;
+    return due > countedTo ? this.customer.due(Math.max(countedTo + 1, this.#now - day), due) : 0;
   }
 
   /** Returns how many documents are recent when one is due, in thousandths. further ones are nowhere yet. */
@@ -157,20 +160,16 @@ class Book {
 
   /**
    * Returns the scores, without signs, of the newest documents that are pending at a time: of those
-   * before the last load, and of those of a flood; 0 if there are none.
+   * before the last load, and of those of a flood; 0 if there is none.
    */
   newest(due) {
-    return [
-      this.ordinary(due) > 0 ? this.customer.newestOrdinary(due) : 0,
-      this.flood(due) > 0 ? this.customer.newestOfFlood(due) : 0,
-    ];
+    return [this.customer.ordinary.newest(this.#since, due), this.customer.flood.newest(this.#floodsSince, due)];
   }
 
   /** Returns when the oldest pending document became due, now if there is none. */
   oldest() {
-    const ordinary = this.ordinary(this.#now) > 0 ? this.customer.oldestOrdinary(this.#since) : Infinity;
-    const flood = this.flood(this.#now) > 0 ? this.customer.oldestOfFlood(this.#floodsSince) : Infinity;
-    return Math.min(timeOf(ordinary), timeOf(flood), this.#now);
+    const { ordinary, flood } = this.customer;
+    return Math.min(timeOf(ordinary.oldest(this.#since, this.#now)), timeOf(flood.oldest(this.#floodsSince, this.#now)), this.#now);
   }
 
   /**

@@ -12,7 +12,8 @@ function keysOf(customer, prefix = defaultPrefix, accounts = false) {
   checkPrefix(prefix);
   const account = accounts ? accountOf(name) : undefined;
   const whose = account === undefined ? `{${escaped(name)}}` : `{${escaped(account)}}/${escaped(name.slice(account.length + 1))}`;
-  const key = (end) => Buffer.from(`${Buffer.from(prefix).latin1Slice()}:${whose}:${end}`, 'latin1');
+  const begin = `${Buffer.from(prefix).latin1Slice()}:${whose}:`;
+  const key = (end) => Buffer.from(begin + end, 'latin1');
   return { count: key('count'), pending: key('pending'), override: key('override') };
 }
 
