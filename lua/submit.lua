@@ -185,11 +185,11 @@ end
 
 -- settle adds the documents that have become due to the recent ones, once an hour.
 local function settle(book)
-  book.adds, book.before = {}, book.counted
+  book.adds = {}
   local to = book.counted_to
   if to and now - to >= 3600000 then
     count(book, now)
-    book.counted = min(book.counted + 1000 * book.uncounted, 512000)
+    book.counted, book.changed = min(book.counted + 1000 * book.uncounted, 512000), true
     local bound = format('%d', 256 * (now + 1))
     local scheduled = call('ZCOUNT', book.set, bound, '+inf') + call('ZCOUNT', book.set, '-inf', '-' .. bound)
     book.ended = book.all - book.ordinary - book.flood - scheduled
@@ -236,6 +236,7 @@ local function take(book, at, due)
   else
     book.counted = min(book.counted + share, 512000)
   end
+  book.changed = book.changed or not pending or to
   return pending and score
 end
 
@@ -348,7 +349,7 @@ end
 for b = 1, #books do
   local book = books[b]
   local set, adds, fades = book.set, book.adds, book.fades
-  if not fades or book.counted ~= book.before then
+  if not fades or book.changed then
     if not fades or now > fades then -- what was learned has faded too
       adds[#adds + 1], adds[#adds + 2] = '1000', ':averages'
     end
