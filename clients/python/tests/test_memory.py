@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 from unittest import mock
 
+import redis
+
 import docpriority
 from docpriority import Bounds, Document, Ended, NotCountedError, Policy, Rule, _memory
 from docpriority._calls import Call, Calls
@@ -14,11 +16,11 @@ from docpriority._cost import Costs
 from docpriority._memory import Memory
 from docpriority.testing import AsyncMemoryStore, MemoryStore
 
-from .support import Awaited, StoreCase, needs_redis, prefix
+from .support import HOST, PORT, Awaited, StoreCase, needs_redis, prefix
 
 
 @needs_redis
-class Random(StoreCase):
+class Random(unittest.TestCase):
     """Random calls, whose replies by Redis and by the memory are the same numbers. Redis's scripts read a time that passes
     as told."""
 
@@ -38,7 +40,8 @@ class Random(StoreCase):
     def run_calls(self, chance: random.Random, accounts: bool, in_order: bool) -> None:
         policy, lease = Policy(loads=(4, 30, 200), turns=5, in_order=in_order), chance.choice((300_000, 86_400_000))
         calls = Calls(prefix(), policy, None, None, timedelta(milliseconds=lease), True, accounts)
-        server, now = self.redis(), 1_800_000_000_000  # which is later than Redis's own: no set ends before it should
+        server, now = redis.Redis(HOST, int(PORT)), 1_900_000_000_000  # later than Redis's own: no set ends before it should
+        self.addCleanup(server.close)
         memory = Memory(policy.last, lease, lambda: now, accounts)
         clock = calls.key("test", "clock")
 
@@ -59,7 +62,8 @@ class Random(StoreCase):
             elif what < 0.8:
                 both(calls.done_n(customer, ids, timedelta()))
             elif what < 0.83:
-                both(calls.reset(customer))
+                server.delete(*calls.reset(customer).keys)
+                memory.reset(customer.encode())
             elif what < 0.86:
                 server.set(calls.keys(customer).override, "=3")
                 memory.set_override(customer.encode(), 3, 3, float("inf"))
