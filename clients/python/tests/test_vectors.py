@@ -104,19 +104,15 @@ class InMemory(unittest.TestCase):
             self.assertEqual(Policy(loads=(), turns=turns).level_of_load(1, flood), 1 + turn)
 
     def test_decisions(self) -> None:
-        for file in ("rule.json", "submit.json"):
+        for file in ("rule.json", "submit.json", "due.json", "accounts.json", "edges.json"):
+            ran = 0
             for case in vectors(file)["cases"]:
-                self.run_case(case)
-
-    def test_decisions_with_overrides(self) -> None:
-        ran = 0
-        for case in vectors("edges.json")["cases"]:
-            sets = [step for step in case["steps"] if step["do"] == "set"]
-            if all(step.get("key") == "override" and OVERRIDE.fullmatch(step["value"]) for step in sets):
-                if not any("lease_ms" in step or "error" in step for step in case["steps"]):
-                    self.run_case(case)
-                    ran += 1
-        self.assertGreater(ran, 2)
+                sets = [step for step in case["steps"] if step["do"] == "set"]
+                if all(step.get("key") == "override" and OVERRIDE.fullmatch(step["value"]) for step in sets):
+                    if not any("lease_ms" in step or "error" in step for step in case["steps"]):
+                        self.run_case(case)
+                        ran += 1
+            self.assertGreater(ran, 2)
 
     def run_case(self, case: dict[str, Any]) -> None:
         memory = Case(case)

@@ -166,19 +166,16 @@ class Book:
         level = policy.level_of_load(load / 1e6, len(flood) + 1)
         return load, level, level > len(policy.loads)
 
-    def newest(self, due: int) -> int:
-        """Returns the level of the newest document that is pending at a time, or 0."""
-        ends = self._ends(due)
-        return max(ends) % 256 if ends else 0
+    def newest(self, due: int) -> list[int]:
+        """Returns the scores, without their signs, of the newest documents that are pending at a time: before the last
+        load, and in a flood."""
+        ordinary, flood = self.pending(due)
+        return [abs(self.customer.sorted[at][0]) for at in (*ordinary[-1:], *flood[:1])]
 
-    def oldest(self, due: int) -> int:
-        """Returns since when the oldest one has been due."""
-        ends = self._ends(due)
-        return min(ends) // 256 if ends else due
-
-    def _ends(self, due: int) -> list[int]:
-        scores = self.customer.sorted
-        return [abs(scores[at][0]) for places in self.pending(due) if places for at in (places[0], places[-1])]
+    def oldest(self, due: int) -> list[int]:
+        """Returns the same of the oldest ones."""
+        ordinary, flood = self.pending(due)
+        return [abs(self.customer.sorted[at][0]) for at in (*ordinary[:1], *flood[-1:])]
 
     def put(self, document: tuple[bytes, bytes], due: int, level: int, flood: bool) -> None:
         self.customer.add(document, (256 * due + level) * (-1 if flood else 1))

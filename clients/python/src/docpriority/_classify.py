@@ -37,7 +37,7 @@ _CORRUPT = ("CORRUPTCOUNT ", "CORRUPTPENDING ")
 _FOR_A_MOMENT = ("NOSCRIPT ", "LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ", "ERR max number of clients reached")
 _FOR_GOOD = (
     "MOVED ", "ASK ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ", "CROSSSLOT ",
-    "ERR unknown command", "ERR the number of documents", "ERR the cost",
+    "ERR unknown command", "ERR the number of documents", "ERR the cost", "ERR the delay",
 )
 # Redis before 7.0 puts other words before a refusal within a script.
 _FOR_A_MOMENT_WITHIN = ("-READONLY ", "READONLY You can't write")

@@ -74,7 +74,7 @@ class Memory:
                 score = [book.take(document, due) for book in books][0]
                 load, level, flood = judge(policy, books, due, cost or books[0].average)
                 if policy.in_order:
-                    level = max(level, books[0].newest(due))
+                    level = max([level, *(score % 256 for score in books[0].newest(due))])
                 if score:  # a pending document keeps its level
                     level, flood = abs(score) % 256, score < 0
                 rule_level, level = level, level if score else _bounded(level, override)
@@ -123,15 +123,15 @@ class Memory:
         for book in books:
             book.take((b"", b""), now)  # no document, to judge one that arrives now
         load, level, _ = judge(policy, books, now, user.average)
-        newest = user.newest(now)
+        newest, oldest = user.newest(now), min(user.oldest(now), default=256 * now) // 256
         if policy.in_order:
-            level = max(level, newest)
+            level = max([level, *(score % 256 for score in newest)])
         account_load = account_flood = 0
         for account in books[1:]:
             account_load, account_flood = account.judge(policy, now, user.average)[0], len(account.pending(now)[1])
         return [
-            newest, level, load, recent, user.average, pending, pending_flood, now - user.oldest(now), 100 * user.latency, user.lease,
-            scheduled, account_load, account_flood,
+            max(newest, default=0) % 256, level, load, recent, user.average, pending, pending_flood, now - oldest,
+            100 * user.latency, user.lease, scheduled, account_load, account_flood,
         ]  # fmt: skip
 
     def reset(self, name: bytes) -> list[int]:
