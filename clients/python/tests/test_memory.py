@@ -89,11 +89,12 @@ class Evictions(unittest.TestCase):
         self.assertEqual(self.store.peek("regular").count, -39)
 
     def test_one_customer_alone_keeps_the_latest_documents(self) -> None:
-        for n in range(100):
-            self.store.submit("acme", f"{n}")
-        self.assertEqual(self.store.peek("acme").pending, 19)
-        self.assertIsNotNone(self.store.done("acme", "99"))
-        self.assertIsNone(self.store.done("acme", "0"))
+        for store, customer, left in ((self.store, "acme", 19), (MemoryStore(accounts=True), "acme/mary", 9)):  # the account has them, too
+            for n in range(100):
+                store.submit(customer, f"{n}")
+            self.assertEqual((store.peek(customer).pending, store.peek("acme").pending, len(store._memory)), (left, left, 20))
+            self.assertIsNotNone(store.done(customer, "99"))
+            self.assertIsNone(store.done(customer, "0"))
 
     def test_what_is_over_leaves(self) -> None:
         for n in range(8):
