@@ -72,7 +72,7 @@ class Wrong(unittest.TestCase):
         for kind, wrong in ((TypeError, "12"), (TypeError, True), (ValueError, float("nan")), (ValueError, timedelta(days=366))):
             self.assertRaises(kind, own.submit, "acme", "a", delay=wrong)
         self.assertRaises(docpriority.NotCountedError, own.submit_n, "acme", [docpriority.Document("a", Fraction(1, 3))])
-        self.assertEqual(own._calls._costs._history, ({}, []))
+        self.assertEqual(own._calls._costs._history, ({}, [], 0.0))
 
 
 class Answers(unittest.TestCase):

@@ -92,10 +92,10 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         Submitting a pending document again renews its lease, counts nothing, and returns the level that it has.
 
         ``cost`` is how much work the document is, in any unit that all documents share: pages, tokens, bytes. It is
-        compared with what this process has submitted: with the median of at most a thousand customers, once there are
-        three, each of whom has the median of their latest three documents. 0 means that it is not known: then the
-        document costs what the customer's documents took, by ``done``. A cost that is negative, infinite or not a
-        number is a ``ValueError``.
+        compared with what is usual in this process: the geometric mean of at most a thousand customers without the
+        cheapest fifth and the dearest fifth, once there are three. Each has the median of their latest three documents.
+        0 means that it is not known: then the document costs what the customer's documents took, by ``done``. A cost
+        that is negative, infinite or not a number is a ``ValueError``.
 
         ``delay`` is how much later the document is due: a ``timedelta`` or a number of seconds, at most 365 days. Pass
         the delay that its queue gets: the document counts from when it is due, and its level is by what is due by then.
@@ -103,8 +103,8 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         return self._run(lambda: self._calls.submit_n(customer, [Document(document, cost, delay)], "submit"))[0]
 
     def submit_n(self, customer: Name, documents: Iterable[Union[Document, Name]]) -> list[Decision]:
-        """Submits 1 to 100 documents, in order: all of them or none. One without a cost and a delay
-        may be its id alone."""
+        """Submits 1 to 100 documents, in order: all of them or none. One without a cost and a delay may be its id
+        alone."""
         return self._run(lambda: self._calls.submit_n(customer, documents))
 
     def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
