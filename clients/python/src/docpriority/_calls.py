@@ -78,13 +78,13 @@ class Calls:
         self.policies = self.own_policies  # a member assigns others; calls in progress keep these
         self.lease = lease_milliseconds(lease)
         self.reads_overrides = overrides or accounts
-        self._accounts = accounts
+        self.accounts = accounts
         self.window: Optional[Window] = None  # what a member reports
         self._costs, self._times = Costs(), Costs()  # that submit and done are told
 
     def memory(self) -> Memory:
         """Returns an empty memory, which answers instead of Redis."""
-        return Memory(self.own_policies.last, self.lease, accounts=self._accounts, degraded=True)
+        return Memory(self.own_policies.last, self.lease, accounts=self.accounts, degraded=True)
 
     def keys(self, customer: Name) -> Keys:
         name = bytes_of("customer", customer)
@@ -183,7 +183,7 @@ class Calls:
         )  # fmt: skip
 
     def _account_of(self, name: bytes) -> bytes:
-        return account_of(name) if self._accounts else b""
+        return account_of(name) if self.accounts else b""
 
     def _of_account(self, name: bytes, *kinds: str) -> list[bytes]:
         """Returns keys of a user's account."""
