@@ -228,8 +228,7 @@ for i = 1, n do
     if fresh then -- the numbers are those of another time
       if i > 1 then
         call('ZADD', set, unpack(book.adds))
-        -- At most that many are there now: some were there before.
-        book.all, book.adds = book.all + #book.adds / 2, {}
+        book.all, book.adds = book.all + #book.adds, {} -- at most
       end
       local all = book.all
 -- begin due
