@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unittest
 import warnings
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
@@ -167,15 +168,15 @@ class Publishing(unittest.TestCase):
             work.delay("acme")
         self.assertEqual((messages[-1]["priority"], messages[-1]["headers"]["docpriority"]), (0, "acme"))
 
-    def test_the_cost_is_told(self) -> None:
+    def test_the_cost_and_the_delay_are_told(self) -> None:
         store = mock.create_autospec(docpriority.Store, instance=True, last=9)
         store.submit.return_value = docpriority.Decision(1, 1)
         app = Celery("documents", broker="redis://127.0.0.1:1", set_as_current=False)
         app.conf.broker_transport_options = {"queue_order_strategy": "priority"}
         install(app, store, lambda task: task.kwargs["customer"], cost_of=lambda task: len(task.args))
         with mock.patch("kombu.Producer.publish"):
-            sent = app.send_task("pages", (1, 2, 3), {"customer": "acme"})
-        store.submit.assert_called_once_with("acme", sent.id, cost=3)
+            sent = app.send_task("pages", (1, 2, 3), {"customer": "acme"}, eta=app.now() + timedelta(days=500))
+        store.submit.assert_called_once_with("acme", sent.id, cost=3, delay=timedelta(days=365))  # the longest
 
     def test_wrong_calls_are_refused(self) -> None:
         store = MemoryStore()

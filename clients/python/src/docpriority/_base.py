@@ -11,7 +11,7 @@ from ._course import Deadline, Nodes, Steps, course
 from ._errors import NotCountedError, PriorityError
 from ._fallback import Fallback
 from ._keys import Keys, Name, utf8
-from ._policy import Policy
+from ._policy import Policy, seconds_of
 
 T = TypeVar("T")
 Client = TypeVar("Client")
@@ -38,12 +38,13 @@ class Base(Generic[Client]):
         tier_of: Optional[Callable[[Any], Optional[str]]] = None,
         lease: timedelta = timedelta(days=1),
         overrides: bool = False,
+        accounts: bool = False,
         join: bool = False,
         name: str = "",
         fallback: Optional[bool] = None,
     ) -> None:
         fallback = join if fallback is None else fallback
-        for what, option in (("overrides", overrides), ("join", join), ("fallback", fallback)):
+        for what, option in (("overrides", overrides), ("accounts", accounts), ("join", join), ("fallback", fallback)):
             if not isinstance(option, bool):
                 raise TypeError(f"{what} is a bool, not {type(option).__name__}")
         if not isinstance(name, str):
@@ -53,7 +54,7 @@ class Base(Generic[Client]):
         if name and not join:
             raise ValueError("a name without join would never be used")
         self._timeout = _seconds(timeout)
-        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
+        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join, accounts)
         if fallback:
             self._fallback = Fallback(self._calls.memory)
         self._connect(client, join, name)
@@ -129,12 +130,9 @@ class Base(Generic[Client]):
 
 def _seconds(timeout: Union[timedelta, float]) -> float:
     """Returns a timeout in seconds, or raises."""
-    if isinstance(timeout, timedelta):
-        timeout = timeout.total_seconds()
-    elif isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"the timeout is a timedelta or a number of seconds, not {type(timeout).__name__}")
-    elif _MOST_SECONDS < timeout <= _DAY:
-        raise ValueError(f"a timeout of {timeout:g} is that many seconds; write timedelta(milliseconds={timeout:g}), or timedelta(seconds={timeout:g})")
-    if not 0 < timeout <= _DAY:
+    seconds = seconds_of("the timeout", timeout)
+    if not 0 < seconds <= _DAY:
         raise ValueError("the timeout must be above 0 and at most a day")
-    return float(timeout)
+    if seconds > _MOST_SECONDS and not isinstance(timeout, timedelta):
+        raise ValueError(f"a timeout of {seconds:g} is that many seconds; write timedelta(milliseconds={seconds:g}), or timedelta(seconds={seconds:g})")
+    return float(seconds)

@@ -83,7 +83,7 @@ class Fallback:
                 if self._redis_was_away:
                     self._forget()
                 else:  # other customers stay, because their node of a cluster may be away
-                    self.memory.reset(call.counts_for)
+                    self.memory.forget(call.counts_for)
 
     def reset(self, call: Call[Any]) -> None:
         """Forgets a customer."""

@@ -50,6 +50,11 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
     overrides
         Whether to apply the overrides that operators set for single customers: each decision then reads one more key.
         A member always does.
+    accounts
+        Whether a customer ``"acme/mary"`` is the user mary of the account acme, split at the first slash: ``submit``
+        counts both, and ``next`` the user. Set it, alike in all processes, if customers can create ids: else one who
+        floods by a hundred ids is a hundred customers. Overrides are then read, and one of acme holds for its users who
+        have none.
     join
         Whether to be a member of the fleet: to follow the policies that operators set, which are read twice a second,
         and to report every five seconds what the calls came to. ``last`` does not change, and policies with more levels
@@ -82,20 +87,24 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         none."""
         return self._run(lambda: self._calls.next_n(customer, n))
 
-    def submit(self, customer: Name, document: Name, *, cost: float = 0) -> Decision:
+    def submit(self, customer: Name, document: Name, *, cost: float = 0, delay: Union[timedelta, float] = 0) -> Decision:
         """Decides about a document by its load, and makes it pending until ``done``, or until its lease expires.
-        Submitting a pending document again renews its lease and counts nothing.
+        Submitting a pending document again renews its lease, counts nothing, and returns the level that it has.
 
         ``cost`` is how much work the document is, in any unit that all documents share: pages, tokens, bytes. It is
         compared with what is usual in this process: the geometric mean of at most a thousand customers without the
         cheapest fifth and the dearest fifth, once there are three. Each has the median of their latest three documents.
         0 means that it is not known: then the document costs what the customer's documents took, by ``done``. A cost
         that is negative, infinite or not a number is a ``ValueError``.
+
+        ``delay`` is how much later the document is due: a ``timedelta`` or a number of seconds, at most 365 days. Pass
+        the delay that its queue gets: the document counts from when it is due, and its level is by what is due by then.
         """
-        return self._run(lambda: self._calls.submit_n(customer, [Document(document, cost)], "submit"))[0]
+        return self._run(lambda: self._calls.submit_n(customer, [Document(document, cost, delay)], "submit"))[0]
 
     def submit_n(self, customer: Name, documents: Iterable[Union[Document, Name]]) -> list[Decision]:
-        """Submits 1 to 100 documents, in order: all of them or none. A document without a cost may be its id alone."""
+        """Submits 1 to 100 documents, in order: all of them or none. One without a cost and a delay may be its id
+        alone."""
         return self._run(lambda: self._calls.submit_n(customer, documents))
 
     def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
@@ -168,8 +177,8 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
     async def next_n(self, customer: Name, n: int) -> list[Decision]:
         return await self._run(lambda: self._calls.next_n(customer, n))
 
-    async def submit(self, customer: Name, document: Name, *, cost: float = 0) -> Decision:
-        return (await self._run(lambda: self._calls.submit_n(customer, [Document(document, cost)], "submit")))[0]
+    async def submit(self, customer: Name, document: Name, *, cost: float = 0, delay: Union[timedelta, float] = 0) -> Decision:
+        return (await self._run(lambda: self._calls.submit_n(customer, [Document(document, cost, delay)], "submit")))[0]
 
     async def submit_n(self, customer: Name, documents: Iterable[Union[Document, Name]]) -> list[Decision]:
         return await self._run(lambda: self._calls.submit_n(customer, documents))
