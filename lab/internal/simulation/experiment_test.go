@@ -24,7 +24,7 @@ func TestTargets(t *testing.T) {
 		{"trickle-flood", 10, []target{{Submit, othersP99, "≤", 2}}},
 		{"many-servers", 1, []target{{Submit, othersP99, "≤", 0.6}}},
 		{"big-customer", 1, []target{{Submit, othersP99, "≤", 2.6}}},
-		{"second-flood", 1, []target{{Submit, Second + "_wait_mean_s", "≤", 1150}, {SubmitTurns, Second + "_wait_mean_s", "≤", 520}}},
+		{"second-flood", 1, []target{{Submit, secondMean, "≤", 1150}, {SubmitTurns, secondMean, "≤", 520}}},
 		{"overload", 4, []target{{Submit, jainIndex, "≥", 0.97}, {Submit, smallestShare, "≥", 0.85}}},
 		{"batches", 1, []target{{Submit, othersP99, "≤", 13}}},
 		{"overload-wide", 1, []target{{Submit, smallestShare, "≥", 0.8}}},
