@@ -31,8 +31,9 @@ end
 cost = cost + 0
 local time = redis.call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-local done_at = {}
+local done_at
 if late ~= '' then
+  done_at = {}
   for ago in string.gmatch(late, '%d+') do
     done_at[#done_at + 1] = now - ago
   end
@@ -41,71 +42,62 @@ if late ~= '' then
   end
 end
 
--- read returns a set as a table: its key, its members, scores of our own and then those of the
--- documents, and their scores. Without a table it returns an error.
-local function read(key, members)
-  local scores = redis.pcall('ZMSCORE', key, unpack(members))
+-- What the sets hold: scores of our own, and those of the documents in members, behind them.
+local sets = {}
+for b = 1, #KEYS do
+  local set, members = KEYS[b], {':averages', ':fades', ':lost', ':counted'}
+  local prefix
+  if b == 2 then -- the account's
+    local user = string.match(KEYS[1], '}/(.*):pending$')
+    prefix = ':/' .. #user .. '/' .. user
+  end
+  for i = 1, n do
+    local id = ARGV[i + 2]
+    if prefix then
+      id = prefix .. id
+    elseif string.byte(id) == 58 then
+      id = ':' .. id
+    end
+    members[i + 4] = id
+  end
+  local scores = redis.pcall('ZMSCORE', set, unpack(members))
   if scores.err then
     if string.find(scores.err, 'wrong kind of value', 1, true) then
-      return nil, redis.error_reply('CORRUPTPENDING ' .. key .. ' holds something other than pending documents')
+      return redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
     end
-    return nil, scores
+    return scores
   end
   -- A set without averages is not ours.
-  local averages = scores[1] and scores[1] + 0 or redis.call('ZCARD', key) > 0 and 1e13
+  local averages = scores[1] and scores[1] + 0 or redis.call('ZCARD', set) > 0 and 1e13
   if averages and averages < 0 then
-    return nil, redis.error_reply('CORRUPTPENDING a later version wrote ' .. key)
+    return redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
   elseif averages and (averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0) then
-    return nil, redis.error_reply('CORRUPTPENDING ' .. key .. ' holds something other than pending documents')
+    return redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
   end
-  return {key = key, members = members, scores = scores, averages = averages}
+  sets[b] = {members, scores, averages}
 end
 
-local members = {':averages', ':fades', ':lost', ':counted'}
-for i = 1, n do
-  local id = ARGV[i + 2]
-  members[i + 4] = string.byte(id) == 58 and ':' .. id or id
-end
-local user, failure = read(KEYS[1], members)
-local account
-if user and KEYS[2] then
-  local name, members = string.match(KEYS[1], '}/(.*):pending$'), {unpack(members, 1, 4)}
-  for i = 1, n do
-    members[i + 4] = ':/' .. #name .. '/' .. name .. ARGV[i + 2]
-  end
-  account, failure = read(KEYS[2], members)
-end
-if failure then
-  return failure
-end
-
--- A lease, in milliseconds, by a latency in tenths of a second.
-local function lease_of(latency)
-  return max(2000 * latency, 180000)
-end
-
--- finish ends the documents of a set, and returns the reply.
---
 -- Both averages move by a tenth of the way for each document of the last day. The latency,
 -- in tenths of a second, moves no further than for three times as long as usual, and nine
 -- seconds are usual: one that was late must not make others look pending for hours. What a
 -- flood's documents wait does not count. The cost moves no further than for eight times the
 -- usual one of the customer's, or of all: one wild number changes little.
-local function finish(set)
-  local members, scores, averages = set.members, set.scores, set.averages
+local reply = {}
+for b = 1, #KEYS do
+  local members, scores, averages = unpack(sets[b], 1, 3)
   local fades, lost, counted_to = (scores[2] or 0) + 0, (scores[3] or 0) + 0, scores[4] and scores[4] + 0
-  local average, latency, faded, missing = averages and averages % 1000000, 0, now > fades, 0
+  local average, latency, faded, missing, lost_before = averages and averages % 1000000, 0, now > fades, 0, lost
   if averages then
     latency = (averages - average) / 1000000
   end
-  local ended, seen, reply, lost_before = {''}, {}, {}, lost -- ZREM needs one, and no document has this id
+  local ended, seen = {''}, {} -- ZREM needs one, and no document has this id
   for i = 1, n do
     local id, score = members[i + 4], scores[i + 4]
     local took, level, at = 0, 0, score and abs(score)
-    if at and not seen[id] and not (done_at[i] and at >= 256 * (done_at[i] + 1)) then
+    if at and not seen[id] and not (done_at and at >= 256 * (done_at[i] + 1)) then
       seen[id], ended[#ended + 1], level = true, id, at % 256
       local due = (at - level) / 256
-      took = max((done_at[i] or now) - due, 0)
+      took = max((done_at and done_at[i] or now) - due, 0)
       if not (took <= day) then -- an infinite score, set by hand, has no time
         took, level = 0, 0
       elseif due <= now then
@@ -119,8 +111,8 @@ local function finish(set)
           local tenths = max(floor((took + 50) / 100), 1)
           if latency > 0 then
             tenths = floor((9 * latency + min(tenths, 3 * max(latency, 90)) + 5) / 10)
-            if tenths > latency and not faded and lease_of(tenths) > lease_of(latency) then
-              lost = max(lost, now - lease_of(latency)) -- what was presumed lost does not come back
+            if tenths > latency and tenths > 90 and not faded then -- the lease grows: what was lost does not come back
+              lost = max(lost, now - max(2000 * latency, 180000))
             end
           end
           latency = tenths
@@ -130,32 +122,30 @@ local function finish(set)
         end
       end
     end
-    reply[2 * i - 1], reply[2 * i] = took, level
+    if b == 1 then
+      reply[2 * i - 1], reply[2 * i] = took, level
+    end
   end
   -- Also if none is pending: a read-only replica, which may not know a document yet, must
   -- answer READONLY and not 0.
-  redis.call('ZREM', set.key, unpack(ended))
+  redis.call('ZREM', KEYS[b], unpack(ended))
 
   local adds = {}
   if averages and latency * 1000000 + average ~= averages then
-    adds[1], adds[2] = format('%d', latency * 1000000 + average), ':averages'
+    adds = {format('%d', latency * 1000000 + average), ':averages'}
   end
   if lost > lost_before then
-    adds[#adds + 1], adds[#adds + 2] = format('%d', lost), ':lost'
+    adds[#adds + 1] = format('%d', lost)
+    adds[#adds + 1] = ':lost'
   end
   if missing > 0 then
     local recent = now < fades and min(floor(1000 * 2 ^ ((fades - now) / day - 1) + 0.5), 512000) or 0
     recent = min(recent + 1000 * missing, 512000)
-    adds[#adds + 1], adds[#adds + 2] = format('%d', now + floor(day * (1 + math.log(recent / 1000) / math.log(2)) + 0.5)), ':fades'
+    adds[#adds + 1] = format('%d', now + floor(day * (1 + math.log(recent / 1000) / math.log(2)) + 0.5))
+    adds[#adds + 1] = ':fades'
   end
   if #adds > 0 then
-    redis.call('ZADD', set.key, unpack(adds))
+    redis.call('ZADD', KEYS[b], unpack(adds))
   end
-  return reply
-end
-
-local reply = finish(user)
-if account then
-  finish(account)
 end
 return reply

@@ -92,7 +92,7 @@ func (n Numbers) blocks() map[string]string {
 	}
 }
 
-// replaceBlock replaces the lines between "-- begin name" and "-- end name", in a
+// replaceBlock replaces the lines between each "-- begin name" and "-- end name", in a
 // text that has them.
 func replaceBlock(text, name, lines string) string {
 	begin, end := "-- begin "+name+"\n", "-- end "+name+"\n"
@@ -101,7 +101,7 @@ func replaceBlock(text, name, lines string) string {
 		return text
 	}
 	_, after, _ := strings.Cut(rest, end)
-	return before + begin + lines + end + after
+	return before + begin + lines + end + replaceBlock(after, name, lines)
 }
 
 // levels returns the comparisons that find a level: beyond the last bound, or within one

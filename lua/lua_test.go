@@ -23,7 +23,7 @@ var defaults = Numbers{
 // others.
 func TestFilesAreComposed(t *testing.T) {
 	blocks := defaults.blocks()
-	for _, name := range []string{"pending", "override"} {
+	for _, name := range []string{"pending", "due", "override"} {
 		blocks[name] = read(t, "common/"+name+".lua")
 	}
 	for file := range scripts {

@@ -44,33 +44,45 @@ local queue_levels = 9
 local in_order = false
 -- end order
 
--- begin pending
 local day = 86400000
-local call, pcall, format = redis.call, redis.pcall, string.format
+local call, format = redis.call, string.format
 local floor, min, max, abs = math.floor, math.min, math.max, math.abs
+
+local count_text = redis.pcall('GET', KEYS[1])
+if count_text and (count_text.err or not (count_text == '0' or #count_text <= 16 and
+  string.find(count_text, '^-?[1-9]%d*$') and abs(count_text) < 1e15)) then
+  if count_text.err and not string.find(count_text.err, 'wrong kind of value', 1, true) then
+    return count_text
+  end
+  return redis.error_reply('CORRUPTCOUNT the key holds something other than a count')
+end
+local reset_in = count_text and max(call('PTTL', KEYS[1]), 0) or 0
+
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-
--- read returns what a set holds as a table: four scores of our own, which lie below 1e13, less
--- than 256 times the time; those of the documents in members, behind them; and what follows from
--- our own now. Without a table it returns an error.
-local function read(set, members)
-  local scores = pcall('ZMSCORE', set, unpack(members))
+local members = {':fades', ':averages', ':lost', ':counted'}
+local reply, next_level, is_flood
+for at = 2, #KEYS, 2 do -- the customer's set, and the account's
+  local set, due = KEYS[at], now
+-- begin pending
+  -- What a set holds: scores of our own, which lie below 1e13, less than 256 times the time; those
+  -- of the documents in members, behind them; and what follows from our own now.
+  local scores = redis.pcall('ZMSCORE', set, unpack(members))
   if scores.err then
     if string.find(scores.err, 'wrong kind of value', 1, true) then
-      return nil, redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
+      return redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
     end
-    return nil, scores
+    return scores
   end
-  local all, counted, average, latency, lease = call('ZCARD', set), 0, 1000, 0, longest_lease
   local fades, averages, lost, counted_to = scores[1], scores[2], scores[3], scores[4]
+  local all, counted, average, latency, lease, since = call('ZCARD', set), 0, 1000, 0, longest_lease, now - longest_lease
   if all > 0 then
     all = all - 2 - (lost and 1 or 0) - (counted_to and 1 or 0)
     fades, averages, lost, counted_to = (fades or 1e13) + 0, (averages or 1e13) + 0, (lost or 0) + 0, counted_to and counted_to + 0
     if fades < 0 or averages < 0 or lost < 0 or counted_to and counted_to < 0 then
-      return nil, redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
+      return redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
     elseif fades >= 1e13 or averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
-      return nil, redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
+      return redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
     end
     if now <= fades then
       average = averages % 1000000
@@ -82,45 +94,86 @@ local function read(set, members)
         counted = min(floor(1000 * 2 ^ ((fades - now) / day - 1) + 0.5), 512000)
       end
     end
+    since = max(now - lease, lost)
   end
-  return {set = set, scores = scores, all = all, fades = fades, counted_to = counted_to, counted = counted,
-    average = average, latency = latency, lease = lease, since = max(now - lease, lost or 0), ordinary = 0, flood = 0, uncounted = 0}
-end
+-- end pending
+-- begin due
+    -- How many documents are pending that are due no later than due, before the last load and in
+    -- a flood, and how many of them the counted ones lack.
+    local ordinary, flood, uncounted = 0, 0, 0
+    if all > 0 then
+      local bound = format('(%d', 256 * (due + 1))
+      ordinary = call('ZCOUNT', set, format('%d', 256 * since), bound)
+      if ordinary < all then
+        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)))
+      end
+      if counted_to then
+        local from = format('%d', 256 * max(counted_to + 1, now - day))
+        uncounted = call('ZCOUNT', set, from, bound)
+        if ordinary < all then
+          uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), '-' .. from)
+        end
+      end
+    end
+-- end due
+  local recent = min(counted + 1000 * uncounted, 512000)
+  if at == 2 then
+    local scheduled = 0
+    if ordinary + flood < all then
+      local later = format('%d', 256 * (now + 1))
+      scheduled = call('ZCOUNT', set, later, '+inf') + call('ZCOUNT', set, '-inf', '-' .. later)
+    end
+    if ordinary + flood + uncounted + scheduled == 0 and not (fades and now <= fades) then
+      break -- by the count
+    end
+    -- The newest document that is due, and the oldest. In the set, a flood's documents come first,
+    -- the newest of them at the front, and the others last, the newest of them at the end.
+    local newest, oldest = 0, 256 * now
+    if ordinary > 0 then
+      local from, to = format('%d', 256 * since), format('(%d', 256 * (now + 1))
+      newest = call('ZRANGE', set, to, from, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
+      oldest = ordinary == 1 and newest or call('ZRANGE', set, from, to, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
+    end
+    if flood > 0 then
+      local from, to = format('-%d', 256 * (now - longest_lease)), format('(-%d', 256 * (now + 1))
+      newest = max(newest, -call('ZRANGE', set, to, from, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2])
+      oldest = min(oldest, -call('ZRANGE', set, from, to, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2])
+    end
+    reply = {2, newest % 256, 0, (count_text or 0) + 0, reset_in, 0, recent, average, ordinary + flood, flood,
+      max(now - floor(oldest / 256), 0), latency, lease, 0, 0, 0, 0, scheduled, 0, 0}
+  end
 
--- count notes how many documents of a set are pending that are due no later than a time, before
--- the last load and in a flood, and how many of them the recent ones lack.
-local function count(book, due)
-  if book.all > 0 then
-    local set, bound = book.set, format('%d', 256 * (due + 1))
-    book.ordinary = call('ZCOUNT', set, format('%d', 256 * book.since), '(' .. bound)
-    local others = book.ordinary < book.all
-    book.flood = others and call('ZCOUNT', set, '(-' .. bound, format('-%d', 256 * (now - longest_lease))) or 0
-    if book.counted_to then
-      local from = format('%d', 256 * max(book.counted_to + 1, now - day))
-      book.uncounted = call('ZCOUNT', set, from, '(' .. bound) + (others and call('ZCOUNT', set, '(-' .. bound, '-' .. from) or 0)
+  local load, pending_flood = min(min(recent + 1000, 512000) * (ordinary + 1) * reply[8], 1e15), flood + 1
+  if at == 2 then
+    reply[6] = load
+  else
+    reply[19], reply[20] = load, flood
+    if is_flood then -- the user is beyond the last load: it is the account's turn
+      load = math.huge
     end
   end
+  do
+-- begin loads
+local level = 1
+if load > 32768000000 then level = 6
+elseif load <= 8000000 then level = 1
+elseif load <= 64000000 then level = 2
+elseif load <= 512000000 then level = 3
+elseif load <= 8192000000 then level = 4
+elseif load <= 32768000000 then level = 5
 end
--- end pending
-
-local count_text = pcall('GET', KEYS[1])
-if count_text and (count_text.err or not (count_text == '0' or #count_text <= 16 and
-  string.find(count_text, '^-?[1-9]%d*$') and abs(count_text) < 1e15)) then
-  if count_text.err and not string.find(count_text.err, 'wrong kind of value', 1, true) then
-    return count_text
+local flood = level == 6 -- beyond the last load: take turns
+if not flood then -- its level stands
+elseif pending_flood >= 4096 then level = 9
+elseif pending_flood >= 256 then level = 8
+elseif pending_flood >= 16 then level = 7
+end
+-- end loads
+    if at == 4 and not flood then
+      level = max(next_level, level - 1)
+    end
+    next_level, is_flood = level, flood
   end
-  return redis.error_reply('CORRUPTCOUNT the key holds something other than a count')
-end
-local reset_in = count_text and max(call('PTTL', KEYS[1]), 0) or 0
-
-local own = {':fades', ':averages', ':lost', ':counted'}
-local user, failure = read(KEYS[2], own)
-local account
-if user and KEYS[4] then
-  account, failure = read(KEYS[4], own)
-end
-if failure then
-  return failure
 end
 
 local first_override, override_step = 3, 2
@@ -147,84 +200,12 @@ for at = first_override, #KEYS, override_step do
 end
 -- end override
 
--- level_of returns the level of a load, and whether it is beyond the last one.
-local function level_of(load, pending_flood)
--- begin loads
-local level = 1
-if load > 32768000000 then level = 6
-elseif load <= 8000000 then level = 1
-elseif load <= 64000000 then level = 2
-elseif load <= 512000000 then level = 3
-elseif load <= 8192000000 then level = 4
-elseif load <= 32768000000 then level = 5
-end
-local flood = level == 6 -- beyond the last load: take turns
-if not flood then -- its level stands
-elseif pending_flood >= 4096 then level = 9
-elseif pending_flood >= 256 then level = 8
-elseif pending_flood >= 16 then level = 7
-end
--- end loads
-  return level, flood
-end
-
-local function recent_of(book)
-  return min(book.counted + 1000 * book.uncounted, 512000)
-end
-
--- next_of returns the load of a document that arrives now, its level, and whether it is beyond
--- the last load.
-local function next_of(book)
-  local load = min(min(recent_of(book) + 1000, 512000) * (book.ordinary + 1) * user.average, 1e15)
-  return load, level_of(load, book.flood + 1)
-end
-
-count(user, now)
-local scheduled = 0
-if user.ordinary + user.flood < user.all then
-  local later = format('%d', 256 * (now + 1))
-  scheduled = call('ZCOUNT', user.set, later, '+inf') + call('ZCOUNT', user.set, '-inf', '-' .. later)
-end
-local reply
-if user.ordinary + user.flood + user.uncounted + scheduled > 0 or user.fades and now <= user.fades then -- by the load
-  -- The newest document that is due, and the oldest. In the set, a flood's documents come first,
-  -- the newest of them at the front, and the others last, the newest of them at the end.
-  local newest, oldest = 0, 256 * now
-  local function look(from, to, reverse)
-    local score = call('ZRANGE', user.set, from, to, 'BYSCORE', unpack(reverse))[2]
-    newest, oldest = max(newest, abs(score)), min(oldest, abs(score))
-  end
-  local first, last = {'LIMIT', '0', '1', 'WITHSCORES'}, {'REV', 'LIMIT', '0', '1', 'WITHSCORES'}
-  if user.ordinary > 0 then
-    local from, bound = format('%d', 256 * user.since), format('(%d', 256 * (now + 1))
-    look(bound, from, last)
-    look(from, bound, first)
-  end
-  if user.flood > 0 then
-    local from, bound = format('-%d', 256 * (now - longest_lease)), format('(-%d', 256 * (now + 1))
-    look(bound, from, first)
-    look(from, bound, last)
-  end
-  local load, level, flood = next_of(user)
-  local account_load, account_flood = 0, 0
-  if account then
-    local accounts, beyond
-    count(account, now)
-    account_load, accounts, beyond = next_of(account)
-    account_flood = account.flood
-    if flood or beyond then
-      level = level_of(math.huge, account_flood + 1)
-    else
-      level = max(level, accounts - 1)
-    end
-  end
+if reply then -- by the load
   if in_order then
-    level = max(level, newest % 256)
+    next_level = max(next_level, reply[2])
   end
-  reply = {2, newest % 256, level, (count_text or 0) + 0, reset_in, load, recent_of(user), user.average, user.ordinary + user.flood, user.flood,
-    max(now - floor(oldest / 256), 0), user.latency, user.lease, level, 0, 0, 0, scheduled, account_load, account_flood}
 else -- by the count, if there is one
-  local last_level, next_level
+  local last_level
   for ahead = 0, 1 do -- the last document, and then the next one
     local count = (count_text or 1) - ahead
 -- begin levels
@@ -243,13 +224,14 @@ end
     last_level, next_level = next_level, level
   end
   if count_text then
-    reply = {1, last_level, next_level, count_text + 0, reset_in, 0, 0, 0, 0, 0, 0, 0, 0, next_level, 0, 0, 0, 0, 0, 0}
+    reply = {1, last_level, 0, count_text + 0, reset_in, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
   else
-    reply = {0, 0, next_level, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, next_level, 0, 0, 0, 0, 0, 0}
+    reply = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
   end
 end
+reply[3], reply[14] = next_level, next_level
 if earliest then
-  reply[3] = min(max(reply[3], earliest), latest)
+  reply[3] = min(max(next_level, earliest), latest)
   reply[15], reply[16], reply[17] = earliest, latest, call('PTTL', override)
 end
 return reply

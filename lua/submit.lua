@@ -57,33 +57,64 @@ local queue_levels = 9
 local in_order = false
 -- end order
 
--- begin pending
 local day = 86400000
-local call, pcall, format = redis.call, redis.pcall, string.format
+local call, format = redis.call, string.format
 local floor, min, max, abs = math.floor, math.min, math.max, math.abs
+
+local n, delayed = #ARGV / 2, false
+if n < 1 or n > 100 or n % 1 ~= 0 then
+  return redis.error_reply('ERR the number of documents is not 1 to 100, each with its cost')
+end
+local members, sets = {':fades', ':averages', ':lost', ':counted'}, KEYS[3] and 2 or 1
+for i = 1, n do
+  local id, cost, delay = ARGV[2 * i - 1], ARGV[2 * i], nil
+  if #cost > 2 and string.find(cost, ' ', 1, true) then
+    cost, delay = string.match(cost, '^(%d+) ([1-9]%d*)$')
+    if not cost or #delay > 11 or delay + 0 > 31536000000 then
+      return redis.error_reply('ERR the delay is not 1 to 31536000000')
+    end
+    delayed = true
+  end
+  if cost ~= '0' and not (#cost <= 6 and string.find(cost, '^[1-9]%d*$') and cost + 0 <= 100000) then
+    return redis.error_reply('ERR the cost is not 0 to 100000')
+  end
+  if string.byte(id) == 58 then
+    id = ':' .. id
+  end
+  members[i + 4] = id
+end
+
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-
--- read returns what a set holds as a table: four scores of our own, which lie below 1e13, less
--- than 256 times the time; those of the documents in members, behind them; and what follows from
--- our own now. Without a table it returns an error.
-local function read(set, members)
-  local scores = pcall('ZMSCORE', set, unpack(members))
+local books = {}
+for b = 1, sets do
+  local set, members = KEYS[2 * b - 1], members
+  if b == 2 then -- the account's
+    local user = string.match(KEYS[1], '}/(.*):pending$')
+    members = {unpack(members, 1, 4)}
+    for i = 1, n do
+      members[i + 4] = ':/' .. #user .. '/' .. user .. ARGV[2 * i - 1]
+    end
+  end
+-- begin pending
+  -- What a set holds: scores of our own, which lie below 1e13, less than 256 times the time; those
+  -- of the documents in members, behind them; and what follows from our own now.
+  local scores = redis.pcall('ZMSCORE', set, unpack(members))
   if scores.err then
     if string.find(scores.err, 'wrong kind of value', 1, true) then
-      return nil, redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
+      return redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
     end
-    return nil, scores
+    return scores
   end
-  local all, counted, average, latency, lease = call('ZCARD', set), 0, 1000, 0, longest_lease
   local fades, averages, lost, counted_to = scores[1], scores[2], scores[3], scores[4]
+  local all, counted, average, latency, lease, since = call('ZCARD', set), 0, 1000, 0, longest_lease, now - longest_lease
   if all > 0 then
     all = all - 2 - (lost and 1 or 0) - (counted_to and 1 or 0)
     fades, averages, lost, counted_to = (fades or 1e13) + 0, (averages or 1e13) + 0, (lost or 0) + 0, counted_to and counted_to + 0
     if fades < 0 or averages < 0 or lost < 0 or counted_to and counted_to < 0 then
-      return nil, redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
+      return redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
     elseif fades >= 1e13 or averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
-      return nil, redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
+      return redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
     end
     if now <= fades then
       average = averages % 1000000
@@ -95,69 +126,11 @@ local function read(set, members)
         counted = min(floor(1000 * 2 ^ ((fades - now) / day - 1) + 0.5), 512000)
       end
     end
+    since = max(now - lease, lost)
   end
-  return {set = set, scores = scores, all = all, fades = fades, counted_to = counted_to, counted = counted,
-    average = average, latency = latency, lease = lease, since = max(now - lease, lost or 0), ordinary = 0, flood = 0, uncounted = 0}
-end
-
--- count notes how many documents of a set are pending that are due no later than a time, before
--- the last load and in a flood, and how many of them the recent ones lack.
-local function count(book, due)
-  if book.all > 0 then
-    local set, bound = book.set, format('%d', 256 * (due + 1))
-    book.ordinary = call('ZCOUNT', set, format('%d', 256 * book.since), '(' .. bound)
-    local others = book.ordinary < book.all
-    book.flood = others and call('ZCOUNT', set, '(-' .. bound, format('-%d', 256 * (now - longest_lease))) or 0
-    if book.counted_to then
-      local from = format('%d', 256 * max(book.counted_to + 1, now - day))
-      book.uncounted = call('ZCOUNT', set, from, '(' .. bound) + (others and call('ZCOUNT', set, '(-' .. bound, '-' .. from) or 0)
-    end
-  end
-end
 -- end pending
-
-local n = #ARGV / 2
-if n < 1 or n > 100 or n % 1 ~= 0 then
-  return redis.error_reply('ERR the number of documents is not 1 to 100, each with its cost')
+  books[b] = {members = members, scores = scores, all = all, fades = fades, counted_to = counted_to, counted = counted, average = average, since = since, adds = {}}
 end
-local members, costs, delays, delayed = {':fades', ':averages', ':lost', ':counted'}, {}, {}, false
-local place, place_of = {}, {} -- in members, the first one of each id
-for i = 1, n do
-  local id, cost, delay = ARGV[2 * i - 1], ARGV[2 * i], 0
-  if string.find(cost, ' ', 1, true) then
-    cost, delay = string.match(cost, '^(%d+) ([1-9]%d*)$')
-    if not cost or #delay > 11 or delay + 0 > 31536000000 then
-      return redis.error_reply('ERR the delay is not 1 to 31536000000')
-    end
-    delay, delayed = delay + 0, true
-  end
-  if cost ~= '0' and not (#cost <= 6 and string.find(cost, '^[1-9]%d*$') and cost + 0 <= 100000) then
-    return redis.error_reply('ERR the cost is not 0 to 100000')
-  end
-  costs[i], delays[i] = cost + 0, delay
-  place[i] = place_of[id] or i + 4
-  place_of[id] = place[i]
-  members[i + 4] = string.byte(id) == 58 and ':' .. id or id
-end
-
-local user, failure = read(KEYS[1], members)
-if not user then
-  return failure
-end
-local account
-if KEYS[3] then
-  local name = string.match(KEYS[1], '}/(.*):pending$')
-  local members = {unpack(members, 1, 4)}
-  for i = 1, n do
-    members[i + 4] = ':/' .. #name .. '/' .. name .. ARGV[2 * i - 1]
-  end
-  account, failure = read(KEYS[3], members)
-  if not account then
-    return failure
-  end
-  account.members = members
-end
-user.members = members
 
 local first_override, override_step = 2, 2
 -- begin override
@@ -183,79 +156,143 @@ for at = first_override, #KEYS, override_step do
 end
 -- end override
 
--- settle adds the documents that have become due to the recent ones, once an hour.
-local function settle(book)
-  book.adds, book.before = {}, book.counted
-  local to = book.counted_to
-  if to and now - to >= 3600000 then
-    count(book, now)
-    book.counted = min(book.counted + 1000 * book.uncounted, 512000)
-    local bound = format('%d', 256 * (now + 1))
-    local scheduled = call('ZCOUNT', book.set, bound, '+inf') + call('ZCOUNT', book.set, '-inf', '-' .. bound)
-    book.ended = book.all - book.ordinary - book.flood - scheduled
-    book.counted_to, book.uncounted = (delayed or scheduled > 0) and now or nil, 0
-    if not book.counted_to then
-      call('ZREM', book.set, ':counted')
+-- While documents are scheduled, those that have become due are added to the counted ones once an
+-- hour.
+for b = 1, sets do
+  local set, book = KEYS[2 * b - 1], books[b]
+  local all, since, counted_to, due = book.all, book.since, book.counted_to, now
+  if counted_to and now - counted_to >= 3600000 then
+-- begin due
+    -- How many documents are pending that are due no later than due, before the last load and in
+    -- a flood, and how many of them the counted ones lack.
+    local ordinary, flood, uncounted = 0, 0, 0
+    if all > 0 then
+      local bound = format('(%d', 256 * (due + 1))
+      ordinary = call('ZCOUNT', set, format('%d', 256 * since), bound)
+      if ordinary < all then
+        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)))
+      end
+      if counted_to then
+        local from = format('%d', 256 * max(counted_to + 1, now - day))
+        uncounted = call('ZCOUNT', set, from, bound)
+        if ordinary < all then
+          uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), '-' .. from)
+        end
+      end
     end
-  elseif delayed and not to then
+-- end due
+    local later = format('%d', 256 * (now + 1))
+    local scheduled = call('ZCOUNT', set, later, '+inf') + call('ZCOUNT', set, '-inf', '-' .. later)
+    book.ended = all - ordinary - flood - scheduled
+    book.counted, book.changed = min(book.counted + 1000 * uncounted, 512000), true
+    book.counted_to = (delayed or scheduled > 0) and now or nil
+    if not book.counted_to then
+      call('ZREM', set, ':counted')
+    end
+  elseif delayed and not counted_to then
     book.counted_to = now
   end
-  if book.counted_to ~= to and book.counted_to then
-    book.adds[1], book.adds[2] = format('%d', now), ':counted'
+  if book.counted_to and book.counted_to ~= counted_to then
+    book.adds = {format('%d', now), ':counted'}
   end
 end
 
--- take takes a document out of a book's numbers, and adds it to the recent ones as of when it is
--- due. It returns its score if it is pending.
-local function take(book, at, due)
-  local score, to, share = book.scores[at], book.counted_to, 1000
-  local pending = false
-  if score then
-    score = score + 0
-    local was = floor(abs(score) / 256)
-    local missing = to and was > to
-    pending = score >= 256 * book.since or score <= -256 * (now - longest_lease)
-    if was <= due then
-      if not pending then -- it is presumed lost
-      elseif score > 0 then
-        book.ordinary = book.ordinary - 1
-      else
-        book.flood = book.flood - 1
+local reply, placed, due, newest, latest_due = {}, n > 1 and {}, nil, 0, now
+for i = 1, n do
+  local at, cost, delay = i + 4, ARGV[2 * i], 0
+  if placed then -- the first of the call with this id
+    at = placed[members[at]] or at
+    placed[members[at]] = at
+  end
+  if delayed and string.find(cost, ' ', 1, true) then
+    cost, delay = string.match(cost, '^(%d+) (%d+)$')
+  end
+  cost = cost == '0' and books[1].average or cost + 0
+  local fresh = due ~= now + delay
+  due = now + delay
+  latest_due = max(latest_due, due)
+
+  local decided, is_flood, own_load, pending_level = 1, false, 0, nil
+  for b = 1, sets do
+    local set, book = KEYS[2 * b - 1], books[b]
+    local since, counted_to, share = book.since, book.counted_to, 1000
+    if fresh then -- the numbers are those of another time
+      if i > 1 then
+        call('ZADD', set, unpack(book.adds))
+        book.all, book.adds = book.all + 1, {}
       end
-      if missing and was >= now - day then
-        book.uncounted = book.uncounted - 1
+      local all = book.all
+-- begin due
+    -- How many documents are pending that are due no later than due, before the last load and in
+    -- a flood, and how many of them the counted ones lack.
+    local ordinary, flood, uncounted = 0, 0, 0
+    if all > 0 then
+      local bound = format('(%d', 256 * (due + 1))
+      ordinary = call('ZCOUNT', set, format('%d', 256 * since), bound)
+      if ordinary < all then
+        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)))
+      end
+      if counted_to then
+        local from = format('%d', 256 * max(counted_to + 1, now - day))
+        uncounted = call('ZCOUNT', set, from, bound)
+        if ordinary < all then
+          uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), '-' .. from)
+        end
       end
     end
-    if pending and not missing then
-      share = min(book.counted, 1000)
-      book.counted = book.counted - share
+-- end due
+      book.ordinary, book.flood, book.uncounted = ordinary, flood, uncounted
+      book.ended = book.ended or counted_to and 0 or all - ordinary - flood
+      if in_order and b == 1 then
+        local ordinary = call('ZRANGE', set, format('(%d', 256 * (due + 1)), format('%d', 256 * since), 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
+        local flood = call('ZRANGE', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2]
+        newest = max((ordinary or 0) + 0, -(flood or 0)) -- the time of the newest document, and its level
+      end
     end
-  end
-  if to and due > to then
-    book.uncounted = book.uncounted + 1
-  else
-    book.counted = min(book.counted + share, 512000)
-  end
-  return pending and score
-end
 
-local function put(book, at, score)
-  if score > 0 then
-    book.ordinary = book.ordinary + 1
-  else
-    book.flood = book.flood + 1
-  end
-  book.scores[at] = score
-  local adds = book.adds
-  adds[#adds + 1], adds[#adds + 2] = format('%d', score), book.members[at]
-end
+    -- The document is taken out of the numbers, if it is there, and is one of the recent ones as of
+    -- when it is due.
+    local score = book.scores[at]
+    local pending, missing = false, false
+    if score then
+      score = score + 0
+      local was = floor(abs(score) / 256)
+      pending, missing = score >= 256 * since or score <= -256 * (now - longest_lease), counted_to and was > counted_to
+      if was <= due then
+        if not pending then -- it is presumed lost
+        elseif score > 0 then
+          book.ordinary = book.ordinary - 1
+        else
+          book.flood = book.flood - 1
+        end
+        if missing and was >= now - day then
+          book.uncounted = book.uncounted - 1
+        end
+      end
+      if pending and not missing then
+        share = min(book.counted, 1000)
+        book.counted = book.counted - share
+      end
+    end
+    if counted_to and due > counted_to then
+      book.uncounted = book.uncounted + 1
+    else
+      book.counted = min(book.counted + share, 512000)
+    end
+    book.changed = book.changed or not pending or counted_to
 
-local function load_of(book, cost)
-  return min(min(book.counted + 1000 * book.uncounted, 512000) * (book.ordinary + 1) * cost, 1e15)
-end
-
--- level_of returns the level of a load, and whether it is beyond the last one.
-local function level_of(load, pending_flood)
+    local load = min(min(book.counted + 1000 * book.uncounted, 512000) * (book.ordinary + 1) * cost, 1e15)
+    if b == 1 then
+      own_load = load
+      if pending then
+        pending_level, is_flood = max(abs(score) % 256, 1), score < 0
+      end
+    end
+    if not pending_level then
+      local pending_flood = book.flood + 1
+      if is_flood then -- the user is beyond the last load: it is the account's turn
+        load = math.huge
+      end
 -- begin loads
 local level = 1
 if load > 32768000000 then level = 6
@@ -272,97 +309,60 @@ elseif pending_flood >= 256 then level = 8
 elseif pending_flood >= 16 then level = 7
 end
 -- end loads
-  return level, flood
-end
-
--- newest_until returns the score, without its sign, of the newest pending document that is due no
--- later than a time.
-local function newest_until(due)
-  local bound = format('%d', 256 * (due + 1))
-  local ordinary = call('ZRANGE', user.set, '(' .. bound, format('%d', 256 * user.since), 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
-  local flood = call('ZRANGE', user.set, '(-' .. bound, format('-%d', 256 * (now - longest_lease)), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2]
-  return max((ordinary or 0) + 0, -(flood or 0))
-end
-
-local books = account and {user, account} or {user}
-local reply, due, newest = {}, nil, 0
-for i = 1, #books do
-  settle(books[i])
-end
-for i = 1, n do
-  local at, cost = place[i], costs[i]
-  if due ~= now + delays[i] then -- the numbers are those of another time
-    due = now + delays[i]
-    for b = 1, #books do
-      local book = books[b]
-      if #book.adds > 0 then
-        call('ZADD', book.set, unpack(book.adds))
-        book.all, book.adds = book.all + 1, {}
+      if b == 2 and not flood then
+        level = max(decided, level - 1)
       end
-      count(book, due)
-      book.ended = book.ended or book.counted_to and 0 or book.all - book.ordinary - book.flood
-    end
-    newest = in_order and newest_until(due) or 0
-  end
-  if cost == 0 then
-    cost = user.average
-  end
-  local score = take(user, at, due)
-  local load = load_of(user, cost)
-  local level, rule_level, flood
-  if account then
-    take(account, at, due)
-  end
-  if score then
-    level, flood = max(abs(score) % 256, 1), score < 0
-    rule_level = level
-  else
-    level, flood = level_of(load, user.flood + 1)
-    if account then
-      local accounts, beyond = level_of(load_of(account, cost), account.flood + 1)
-      if flood or beyond then
-        level, flood = level_of(math.huge, account.flood + 1)
-      else
-        level = max(level, accounts - 1)
-      end
-    end
-    level = max(level, newest % 256)
-    rule_level = level
-    if earliest then
-      level = min(max(level, earliest), latest)
+      decided, is_flood = level, flood
     end
   end
-  score = (256 * due + level) * (flood and -1 or 1)
-  for b = 1, #books do
-    put(books[b], at, score)
+
+  local level, rule_level = pending_level, pending_level
+  if not level then
+    rule_level = max(decided, newest % 256)
+    level = earliest and min(max(rule_level, earliest), latest) or rule_level
+  end
+  local score = (256 * due + level) * (is_flood and -1 or 1)
+  local text = format('%d', score)
+  for b = 1, sets do
+    local book = books[b]
+    local adds = book.adds
+    local k = #adds
+    adds[k + 1], adds[k + 2] = text, book.members[at]
+    if is_flood then
+      book.flood = book.flood + 1
+    else
+      book.ordinary = book.ordinary + 1
+    end
+    book.scores[at] = score
   end
   if in_order then
     newest = max(newest, abs(score))
   end
-  reply[4 * i - 3], reply[4 * i - 2], reply[4 * i - 1], reply[4 * i] = level, load, user.ordinary + user.flood, rule_level
+  reply[4 * i - 3], reply[4 * i - 2], reply[4 * i - 1], reply[4 * i] = level, own_load, books[1].ordinary + books[1].flood, rule_level
 end
 if earliest then
   reply[4 * n + 1], reply[4 * n + 2], reply[4 * n + 3] = earliest, latest, call('PTTL', override)
 end
 
-for b = 1, #books do
-  local book = books[b]
-  local set, adds, fades = book.set, book.adds, book.fades
-  if not fades or book.counted ~= book.before then
+for b = 1, sets do
+  local set, book = KEYS[2 * b - 1], books[b]
+  local adds, fades = book.adds, book.fades
+  if not fades or book.changed then
+    local k = #adds
     if not fades or now > fades then -- what was learned has faded too
-      adds[#adds + 1], adds[#adds + 2] = '1000', ':averages'
+      adds[k + 1], adds[k + 2], k = '1000', ':averages', k + 2
     end
     fades = now
     if book.counted > 0 then
       fades = max(now, now + floor(day * (1 + math.log(book.counted / 1000) / math.log(2)) + 0.5))
     end
-    adds[#adds + 1], adds[#adds + 2] = format('%d', fades), ':fades'
+    adds[k + 1], adds[k + 2] = format('%d', fades), ':fades'
   end
   call('ZADD', set, unpack(adds))
 
   -- The set ends with a day, so that its end is rarely written. One that was copied or restored
   -- may have none.
-  local ends = (floor(max(fades, due + day) / day) + 1) * day
+  local ends = (floor(max(fades, latest_due + day) / day) + 1) * day
   if call('PTTL', set) < ends - now then
     call('PEXPIREAT', set, format('%d', ends))
   end

@@ -17,7 +17,7 @@ type book struct {
 	since       time.Time // what was due before it is presumed lost,
 	floodsSince time.Time // or of a flood before this
 	counted     int64     // the recent documents, without the uncounted ones
-	before      int64     // the same when the call began
+	changed     bool      // counted was
 }
 
 // books returns a customer's book, and the account's if the customer is its user. Of a Peek or a
@@ -36,7 +36,7 @@ func (s *Store) book(c *customer, prefix string, now time.Time) book {
 	}
 	history := c.history.At(now)
 	counted := history.Recent(now)
-	return book{c, prefix, history.Average(), history.Since(now, s.Lease()), now.Add(-s.Lease()), counted, counted}
+	return book{c, prefix, history.Average(), history.Since(now, s.Lease()), now.Add(-s.Lease()), counted, false}
 }
 
 // submits returns the books of a call that submits. Once an hour, the documents that have become
@@ -51,6 +51,7 @@ func (s *Store) submits(name string, documents int, delayed bool, now time.Time)
 		switch isCounted := !b.countedTo.IsZero(); {
 		case isCounted && now.Sub(b.countedTo) >= time.Hour:
 			b.add(1000 * b.uncounted)
+			b.changed = true
 			b.countedTo, b.uncounted = time.Time{}, 0
 			if delayed || b.scheduled(now.Add(priority.MaxDelay)) > 0 {
 				b.countedTo = now
@@ -86,6 +87,7 @@ func (b *book) take(s *submitted, id string, due time.Time) (pending *document, 
 			}
 		}
 	}
+	b.changed = b.changed || pending == nil || !b.countedTo.IsZero()
 	if b.isUncounted(due) {
 		return pending, 1
 	}

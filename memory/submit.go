@@ -78,7 +78,7 @@ func (s *Store) submit(policy priority.Policy, name string, documents []priority
 		decisions[i] = priority.Decision{Level: level, RuleLevel: level, Load: load, Pending: ordinary + flood}
 	}
 	for _, b := range books {
-		if b.history.Fades.IsZero() || b.counted != b.before {
+		if b.history.Fades.IsZero() || b.changed {
 			b.history.Submitted(b.counted, now)
 		}
 	}
