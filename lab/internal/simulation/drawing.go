@@ -136,9 +136,10 @@ func (d *drawing) customers(n int) (first int) {
 	return first
 }
 
-// apart adds customers who are a group of their own.
+// apart adds customers who are a group of their own, which the first has the name of.
 func (d *drawing) apart(group string, n int) (first int) {
 	first = d.customers(n)
+	d.work.Customers[first] = d.account + group
 	d.work.setApart(group, first)
 	return first
 }

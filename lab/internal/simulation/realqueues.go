@@ -84,7 +84,7 @@ func realQueues() []Scenario {
 			Figures:    []Figure{{Measure: Flooder + "_wait_max_s"}, {Measure: Flooder + "_overtaken"}, {Measure: othersP99}},
 			build: func(d *drawing) {
 				d.steady(200, 1, 0.6)
-				d.measure(warmUp, 40*time.Minute)
+				d.measure(warmUp, time.Hour)
 				d.slices(Flooder, 1000, 50, 20*time.Second, 120)
 			},
 		},
@@ -103,12 +103,12 @@ func realQueues() []Scenario {
 		},
 		{
 			Name:       "night",
-			Summary:    "200 steady customers (Zipf 1.0) and one more at 60 % load; the one's 500 documents of two hours before are due at once",
+			Summary:    "200 steady customers (Zipf 1.0) and one more at 60 % load; 500 documents that the one enqueued an hour ago are due at once",
 			Schedulers: delay,
 			Figures:    []Figure{{Measure: othersP99}},
 			build: func(d *drawing) {
 				d.steady(200, 1, 0.59)
-				d.planner(0.01, 500, 0, warmUp)
+				d.planner(0.01, 500, warmUp-time.Hour, warmUp)
 				d.measure(warmUp, 10*time.Minute)
 			},
 		},
