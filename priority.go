@@ -26,9 +26,9 @@
 //
 // Recent is how many documents the customer has submitted: each counts 1, then half as much
 // after each day, at most 512 together. A document is pending from Submit to Done. The cost
-// is the value passed to Submit, in any unit, divided by the typical cost; if it is 0, the
-// customer's typical cost, as learned from Done, is used. The new document counts as recent
-// and as pending: 10 recent, 10 pending and a cost of 1 are a load of 100, level 3.
+// is the value passed to Submit, in any unit, divided by the usual cost; if it is 0, what the
+// customer's documents usually cost, as learned from Done, is used. The new document counts as
+// recent and as pending: 10 recent, 10 pending and a cost of 1 are a load of 100, level 3.
 //
 // The documents of a flood do not count as pending in the load, so the customer gets better
 // levels again as soon as its other documents are done. Of 300 documents that a new customer
@@ -180,9 +180,10 @@ type Store interface {
 	NextEach(ctx context.Context, customers []string) ([]Decision, error)
 
 	// Submit decides about one document by its load and makes it pending. The load uses the
-	// cost divided by the typical cost, at most 100. The typical cost is the median, over the
-	// customers of this process, of each one's median over its last three costs; until three
-	// customers are known, the load uses 1. Without a cost, the load uses what Done has learned
+	// cost divided by the usual cost, at most 100; until three customers are known, it uses 1.
+	// The usual cost is the geometric mean of the customers of this process, without the
+	// cheapest fifth and the dearest fifth, so that no customer moves it far; each has the
+	// median of their latest three costs. Without a cost, the load uses what Done has learned
 	// about the customer's documents, or 1 until it has learned enough.
 	//
 	// Documents beyond the last of the policy's Loads do not count as pending for the next
@@ -208,7 +209,7 @@ type Store interface {
 	// Done ends a document's pending state: it was processed, has failed permanently or was
 	// dropped. It does nothing for a document that is unknown, already done or forgotten, so
 	// it may always be repeated. took is the processing time, at least 0; 0 means unknown.
-	// Divided by the typical time, which is computed like the typical cost, it becomes the
+	// Divided by the usual time, which is computed like the usual cost, it becomes the
 	// cost of the customer's documents that are submitted without one.
 	//
 	// It returns what has ended: the zero Ended if the document was not pending, or if the

@@ -42,10 +42,10 @@ if late ~= '' then
   end
 end
 
--- What the sets hold: scores of our own, and those of the documents in members, behind them.
+-- What the sets hold: a score of our own, and those of the documents in members, behind it.
 local sets = {}
 for b = 1, #KEYS do
-  local set, members = KEYS[b], {':averages', ':fades', ':lost', ':counted'}
+  local set, members = KEYS[b], {':averages'}
   local prefix
   if b == 2 then -- the account's
     local user = string.match(KEYS[1], '}/(.*):pending$')
@@ -58,7 +58,7 @@ for b = 1, #KEYS do
     elseif string.byte(id) == 58 then
       id = ':' .. id
     end
-    members[i + 4] = id
+    members[i + 1] = id
   end
   local scores = redis.pcall('ZMSCORE', set, unpack(members))
   if scores.err then
@@ -71,7 +71,7 @@ for b = 1, #KEYS do
   local averages = scores[1] and scores[1] + 0 or redis.call('ZCARD', set) > 0 and 1e13
   if averages and averages < 0 then
     return redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
-  elseif averages and (averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0) then
+  elseif averages and (averages >= 1e13 or averages % 0.5 > 0 or floor(averages) % 1000000 == 0) then
     return redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
   end
   sets[b] = {members, scores, averages}
@@ -85,14 +85,19 @@ end
 local reply = {}
 for b = 1, #KEYS do
   local members, scores, averages = unpack(sets[b], 1, 3)
-  local fades, lost, counted_to = (scores[2] or 0) + 0, (scores[3] or 0) + 0, scores[4] and scores[4] + 0
-  local average, latency, faded, missing, lost_before = averages and averages % 1000000, 0, now > fades, 0, lost
+  local fades, lost, counted_to, more = 0, 0, nil, (averages or 0) % 1
+  if more > 0 then -- there are more of our own
+    local own = redis.call('ZMSCORE', KEYS[b], ':fades', ':lost', ':counted')
+    fades, lost, counted_to = own[1] + 0, (own[2] or 0) + 0, own[3] and own[3] + 0
+  end
+  local average, latency, faded, missing, lost_before = 1000, 0, now > fades, 0, lost
   if averages then
-    latency = (averages - average) / 1000000
+    average = floor(averages) % 1000000
+    latency = (floor(averages) - average) / 1000000
   end
   local ended, seen = {''}, {} -- ZREM needs one, and no document has this id
   for i = 1, n do
-    local id, score = members[i + 4], scores[i + 4]
+    local id, score = members[i + 1], scores[i + 1]
     local took, level, at = 0, 0, score and abs(score)
     if at and not seen[id] and not (done_at and at >= 256 * (done_at[i] + 1)) then
       seen[id], ended[#ended + 1], level = true, id, at % 256
@@ -111,7 +116,7 @@ for b = 1, #KEYS do
           local tenths = max(floor((took + 50) / 100), 1)
           if latency > 0 then
             tenths = floor((9 * latency + min(tenths, 3 * max(latency, 90)) + 5) / 10)
-            if tenths > latency and tenths > 90 and not faded then -- the lease grows: what was lost does not come back
+            if tenths > latency and tenths > 90 then -- the lease grows: what was lost does not come back
               lost = max(lost, now - max(2000 * latency, 180000))
             end
           end
@@ -130,22 +135,18 @@ for b = 1, #KEYS do
   -- answer READONLY and not 0.
   redis.call('ZREM', KEYS[b], unpack(ended))
 
-  local adds = {}
-  if averages and latency * 1000000 + average ~= averages then
-    adds = {format('%d', latency * 1000000 + average), ':averages'}
-  end
   if lost > lost_before then
-    adds[#adds + 1] = format('%d', lost)
-    adds[#adds + 1] = ':lost'
+    redis.call('ZADD', KEYS[b], format('%d', lost), ':lost')
+    more = 0.5
+  end
+  local learned = latency * 1000000 + average + more
+  if averages and learned ~= averages then
+    redis.call('ZADD', KEYS[b], format(more > 0 and '%.1f' or '%d', learned), ':averages')
   end
   if missing > 0 then
     local recent = now < fades and min(floor(1000 * 2 ^ ((fades - now) / day - 1) + 0.5), 512000) or 0
     recent = min(recent + 1000 * missing, 512000)
-    adds[#adds + 1] = format('%d', now + floor(day * (1 + math.log(recent / 1000) / math.log(2)) + 0.5))
-    adds[#adds + 1] = ':fades'
-  end
-  if #adds > 0 then
-    redis.call('ZADD', KEYS[b], unpack(adds))
+    redis.call('ZADD', KEYS[b], format('%d', now + floor(day * (1 + math.log(recent / 1000) / math.log(2)) + 0.5)), ':fades')
   end
 end
 return reply

@@ -60,13 +60,13 @@ local reset_in = count_text and max(call('PTTL', KEYS[1]), 0) or 0
 
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-local members = {':fades', ':averages', ':lost', ':counted'}
-local reply, next_level, is_flood
+local members = {':fades', ':averages'}
+local reply, next_level, is_flood, in_order_level
 for at = 2, #KEYS, 2 do -- the customer's set, and the account's
   local set, due = KEYS[at], now
 -- begin pending
   -- What a set holds: scores of our own, which lie below 1e13, less than 256 times the time; those
-  -- of the documents in members, behind them; and what follows from our own now.
+  -- of the documents in members, behind two of our own; and what follows now.
   local scores = redis.pcall('ZMSCORE', set, unpack(members))
   if scores.err then
     if string.find(scores.err, 'wrong kind of value', 1, true) then
@@ -74,11 +74,15 @@ for at = 2, #KEYS, 2 do -- the customer's set, and the account's
     end
     return scores
   end
-  local fades, averages, lost, counted_to = scores[1], scores[2], scores[3], scores[4]
+  local fades, averages, lost, counted_to = scores[1], scores[2], 0, nil
   local all, counted, average, latency, lease, since = call('ZCARD', set), 0, 1000, 0, longest_lease, now - longest_lease
   if all > 0 then
-    all = all - 2 - (lost and 1 or 0) - (counted_to and 1 or 0)
-    fades, averages, lost, counted_to = (fades or 1e13) + 0, (averages or 1e13) + 0, (lost or 0) + 0, counted_to and counted_to + 0
+    fades, averages, all = (fades or 1e13) + 0, (averages or 1e13) + 0, all - 2
+    if averages % 1 == 0.5 then -- there are more of our own
+      local more = call('ZMSCORE', set, ':lost', ':counted')
+      lost, counted_to = (more[1] or 0) + 0, more[2] and more[2] + 0
+      averages, all = averages - 0.5, all - (more[1] and 1 or 0) - (more[2] and 1 or 0)
+    end
     if fades < 0 or averages < 0 or lost < 0 or counted_to and counted_to < 0 then
       return redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
     elseif fades >= 1e13 or averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
@@ -128,7 +132,7 @@ for at = 2, #KEYS, 2 do -- the customer's set, and the account's
     end
     -- The newest document that is due, and the oldest. In the set, a flood's documents come first,
     -- the newest of them at the front, and the others last, the newest of them at the end.
-    local newest, oldest = 0, 256 * now
+    local newest, newest_flood, oldest = 0, 0, 256 * now
     if ordinary > 0 then
       local from, to = format('%d', 256 * since), format('(%d', 256 * (now + 1))
       newest = call('ZRANGE', set, to, from, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
@@ -136,10 +140,11 @@ for at = 2, #KEYS, 2 do -- the customer's set, and the account's
     end
     if flood > 0 then
       local from, to = format('-%d', 256 * (now - longest_lease)), format('(-%d', 256 * (now + 1))
-      newest = max(newest, -call('ZRANGE', set, to, from, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2])
+      newest_flood = -call('ZRANGE', set, to, from, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2]
       oldest = min(oldest, -call('ZRANGE', set, from, to, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2])
     end
-    reply = {2, newest % 256, 0, (count_text or 0) + 0, reset_in, 0, recent, average, ordinary + flood, flood,
+    in_order_level = max(newest % 256, newest_flood % 256)
+    reply = {2, max(newest, newest_flood) % 256, 0, (count_text or 0) + 0, reset_in, 0, recent, average, ordinary + flood, flood,
       max(now - floor(oldest / 256), 0), latency, lease, 0, 0, 0, 0, scheduled, 0, 0}
   end
 
@@ -202,7 +207,7 @@ end
 
 if reply then -- by the load
   if in_order then
-    next_level = max(next_level, reply[2])
+    next_level = max(next_level, in_order_level)
   end
 else -- by the count, if there is one
   local last_level

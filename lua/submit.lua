@@ -9,7 +9,8 @@
 --                       milliseconds. They halve each day: u fade in 1 + log2(u) days.
 --          ":averages"  a million times the average time until Done in tenths of a second,
 --                       0: not known; plus what a document costs, in thousandths of the
---                       average of all customers, 1 to 999999.
+--                       average of all customers, 1 to 999999; plus a half if the set may
+--                       have the next two.
 --          ":lost"      a time: what was due before it is presumed lost, if before the last
 --                       load. done.lua writes it when the lease grows.
 --          ":counted"   while documents are scheduled, a time: the recent documents of ":fades"
@@ -65,7 +66,7 @@ local n, delayed = #ARGV / 2, false
 if n < 1 or n > 100 or n % 1 ~= 0 then
   return redis.error_reply('ERR the number of documents is not 1 to 100, each with its cost')
 end
-local members, sets = {':fades', ':averages', ':lost', ':counted'}, KEYS[3] and 2 or 1
+local members, sets = {':fades', ':averages'}, KEYS[3] and 2 or 1
 for i = 1, n do
   local id, cost, delay = ARGV[2 * i - 1], ARGV[2 * i], nil
   if #cost > 2 and string.find(cost, ' ', 1, true) then
@@ -81,7 +82,7 @@ for i = 1, n do
   if string.byte(id) == 58 then
     id = ':' .. id
   end
-  members[i + 4] = id
+  members[i + 2] = id
 end
 
 local time = call('TIME')
@@ -91,14 +92,14 @@ for b = 1, sets do
   local set, members = KEYS[2 * b - 1], members
   if b == 2 then -- the account's
     local user = string.match(KEYS[1], '}/(.*):pending$')
-    members = {unpack(members, 1, 4)}
+    members = {':fades', ':averages'}
     for i = 1, n do
-      members[i + 4] = ':/' .. #user .. '/' .. user .. ARGV[2 * i - 1]
+      members[i + 2] = ':/' .. #user .. '/' .. user .. ARGV[2 * i - 1]
     end
   end
 -- begin pending
   -- What a set holds: scores of our own, which lie below 1e13, less than 256 times the time; those
-  -- of the documents in members, behind them; and what follows from our own now.
+  -- of the documents in members, behind two of our own; and what follows now.
   local scores = redis.pcall('ZMSCORE', set, unpack(members))
   if scores.err then
     if string.find(scores.err, 'wrong kind of value', 1, true) then
@@ -106,11 +107,15 @@ for b = 1, sets do
     end
     return scores
   end
-  local fades, averages, lost, counted_to = scores[1], scores[2], scores[3], scores[4]
+  local fades, averages, lost, counted_to = scores[1], scores[2], 0, nil
   local all, counted, average, latency, lease, since = call('ZCARD', set), 0, 1000, 0, longest_lease, now - longest_lease
   if all > 0 then
-    all = all - 2 - (lost and 1 or 0) - (counted_to and 1 or 0)
-    fades, averages, lost, counted_to = (fades or 1e13) + 0, (averages or 1e13) + 0, (lost or 0) + 0, counted_to and counted_to + 0
+    fades, averages, all = (fades or 1e13) + 0, (averages or 1e13) + 0, all - 2
+    if averages % 1 == 0.5 then -- there are more of our own
+      local more = call('ZMSCORE', set, ':lost', ':counted')
+      lost, counted_to = (more[1] or 0) + 0, more[2] and more[2] + 0
+      averages, all = averages - 0.5, all - (more[1] and 1 or 0) - (more[2] and 1 or 0)
+    end
     if fades < 0 or averages < 0 or lost < 0 or counted_to and counted_to < 0 then
       return redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
     elseif fades >= 1e13 or averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
@@ -129,7 +134,8 @@ for b = 1, sets do
     since = max(now - lease, lost)
   end
 -- end pending
-  books[b] = {members = members, scores = scores, all = all, fades = fades, counted_to = counted_to, counted = counted, average = average, since = since, adds = {}}
+  books[b] = {members = members, scores = scores, all = all, fades = fades, counted_to = counted_to, counted = counted, average = average, averages = averages,
+    lost = lost, since = since, adds = {}}
 end
 
 local first_override, override_step = 2, 2
@@ -194,12 +200,15 @@ for b = 1, sets do
   end
   if book.counted_to and book.counted_to ~= counted_to then
     book.adds = {format('%d', now), ':counted'}
+    if not counted_to and book.lost == 0 and book.fades then
+      book.adds[3], book.adds[4] = format('%d.5', book.averages), ':averages'
+    end
   end
 end
 
-local reply, placed, due, newest, latest_due = {}, n > 1 and {}, nil, 0, now
+local reply, placed, due, latest_due, newest, newest_flood = {}, n > 1 and {}, nil, now, 0, 0
 for i = 1, n do
-  local at, cost, delay = i + 4, ARGV[2 * i], 0
+  local at, cost, delay = i + 2, ARGV[2 * i], 0
   if placed then -- the first of the call with this id
     at = placed[members[at]] or at
     placed[members[at]] = at
@@ -243,10 +252,13 @@ for i = 1, n do
 -- end due
       book.ordinary, book.flood, book.uncounted = ordinary, flood, uncounted
       book.ended = book.ended or counted_to and 0 or all - ordinary - flood
+      -- Of the newest pending documents, before the last load and in a flood, the times and levels.
+      -- Both bind the next one's level: one that was scheduled, or is submitted again, may be the
+      -- newest with an early level, and a flood must not be overtaken for it.
       if in_order and b == 1 then
         local ordinary = call('ZRANGE', set, format('(%d', 256 * (due + 1)), format('%d', 256 * since), 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
         local flood = call('ZRANGE', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2]
-        newest = max((ordinary or 0) + 0, -(flood or 0)) -- the time of the newest document, and its level
+        newest, newest_flood = (ordinary or 0) + 0, -(flood or 0)
       end
     end
 
@@ -318,7 +330,7 @@ end
 
   local level, rule_level = pending_level, pending_level
   if not level then
-    rule_level = max(decided, newest % 256)
+    rule_level = max(decided, newest % 256, newest_flood % 256)
     level = earliest and min(max(rule_level, earliest), latest) or rule_level
   end
   local score = (256 * due + level) * (is_flood and -1 or 1)
@@ -336,7 +348,7 @@ end
     book.scores[at] = score
   end
   if in_order then
-    newest = max(newest, abs(score))
+    newest, newest_flood = max(newest, score), max(newest_flood, -score)
   end
   reply[4 * i - 3], reply[4 * i - 2], reply[4 * i - 1], reply[4 * i] = level, own_load, books[1].ordinary + books[1].flood, rule_level
 end
@@ -350,7 +362,7 @@ for b = 1, sets do
   if not fades or book.changed then
     local k = #adds
     if not fades or now > fades then -- what was learned has faded too
-      adds[k + 1], adds[k + 2], k = '1000', ':averages', k + 2
+      adds[k + 1], adds[k + 2], k = (book.counted_to or book.lost > 0) and '1000.5' or '1000', ':averages', k + 2
     end
     fades = now
     if book.counted > 0 then

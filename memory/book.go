@@ -124,12 +124,31 @@ func (b *book) pending(due time.Time) (ordinary, flood int64) {
 
 // newest returns the newest of the documents that are pending at a time, or nil.
 func (b *book) newest(due time.Time) *document {
-	b.pending(due)
-	newest, other := b.ordinary.newest(due), b.flood.newest(due)
+	newest, other := b.newestOfEach(due)
 	if newest == nil || other != nil && (other.due.After(newest.due) || other.due.Equal(newest.due) && other.level > newest.level) {
 		return other
 	}
 	return newest
+}
+
+func (b *book) newestOfEach(due time.Time) (ordinary, flood *document) {
+	b.pending(due)
+	return b.ordinary.newest(due), b.flood.newest(due)
+}
+
+// order returns the level that a document which is due at a time must not be earlier than: the
+// later one of those of the newest pending documents, before the last load and in a flood. One that
+// was scheduled, or is submitted again, may be the newest with an early level, and a flood must not
+// be overtaken for it.
+func (b *book) order(due time.Time) priority.Level {
+	level := priority.First
+	ordinary, flood := b.newestOfEach(due)
+	for _, d := range []*document{ordinary, flood} {
+		if d != nil {
+			level = max(level, d.level)
+		}
+	}
+	return level
 }
 
 // judge decides about a new document that costs so much: its load and level, and whether it is of

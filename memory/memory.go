@@ -183,9 +183,9 @@ func (s *Store) Peek(ctx context.Context, customer string) (state priority.State
 		if newest := user.newest(now); newest != nil {
 			state.Level = newest.level
 			state.Oldest = now.Sub(user.oldest(now))
-			if policy.InOrder {
-				level = max(level, newest.level)
-			}
+		}
+		if policy.InOrder {
+			level = max(level, user.order(now))
 		}
 		if state.NextLevel = level; len(books) > 1 {
 			state.AccountLoad, _, _ = books[1].judge(policy, now, 0, user.average)

@@ -57,8 +57,8 @@ func (s *Store) submit(policy priority.Policy, name string, documents []priority
 			cost = user.average
 		}
 		level := priority.First
-		if newest := user.newest(due); policy.InOrder && newest != nil {
-			level = newest.level
+		if policy.InOrder {
+			level = user.order(due)
 		}
 		var pending *document
 		for b := range books {

@@ -26,9 +26,11 @@ import (
 
 var update = flag.Bool("update", false, "write the vectors anew")
 
-func TestRule(t *testing.T)   { verify(t, "rule.json") }
-func TestSubmit(t *testing.T) { verify(t, "submit.json") }
-func TestEdges(t *testing.T)  { verify(t, "edges.json") }
+func TestRule(t *testing.T)     { verify(t, "rule.json") }
+func TestSubmit(t *testing.T)   { verify(t, "submit.json") }
+func TestDue(t *testing.T)      { verify(t, "due.json") }
+func TestAccounts(t *testing.T) { verify(t, "accounts.json") }
+func TestEdges(t *testing.T)    { verify(t, "edges.json") }
 
 // verify compares the results in a file with Redis, and with the store in memory where it can
 // do every step of a case.
@@ -64,7 +66,9 @@ func onRedis(t *testing.T, c vectors.Case) vectors.World {
 	server := virtualredis.Start(t)
 	client := server.Listen()
 	return vectors.World{Pass: server.Pass, Redis: client, Store: func(lease time.Duration) priority.Store {
-		store, err := priority.NewRedisStore(client, &priority.RedisOptions{Policy: c.Policy.Priority(), Lease: lease, Timeout: time.Minute, Overrides: true})
+		store, err := priority.NewRedisStore(client, &priority.RedisOptions{
+			Policy: c.Policy.Priority(), Lease: lease, Timeout: time.Minute, Overrides: true, Accounts: c.Accounts,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +81,7 @@ func inMemory(t *testing.T, c vectors.Case) vectors.World {
 	t.Helper()
 	now := time.UnixMilli(0)
 	store, err := memory.New(&memory.Options{
-		Policy: c.Policy.Priority(), Lease: vectors.Milliseconds(c.Lease), Now: func() time.Time { return now },
+		Policy: c.Policy.Priority(), Lease: vectors.Milliseconds(c.Lease), Accounts: c.Accounts, Now: func() time.Time { return now },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +103,7 @@ func TestKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := offline(t, &priority.RedisOptions{Prefix: k.Prefix}).Keys(string(customer))
+			got := offline(t, &priority.RedisOptions{Prefix: k.Prefix, Accounts: k.Accounts}).Keys(string(customer))
 			inHex := func(text string) string { return hex.EncodeToString([]byte(text)) }
 			k.Count, k.Pending, k.Override = inHex(got.Count), inHex(got.Pending), inHex(got.Override)
 		}

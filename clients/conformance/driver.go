@@ -65,6 +65,9 @@ type (
 		Earliest     int64   `json:"earliest,omitempty"` // this and the next ones with an override
 		Latest       int64   `json:"latest,omitempty"`
 		EndsIn       int64   `json:"override_ends_in_ms,omitempty"`
+		Scheduled    int64   `json:"scheduled,omitempty"`
+		AccountLoad  float64 `json:"account_load,omitempty"`
+		AccountFlood int64   `json:"account_flood,omitempty"`
 		Degraded     bool    `json:"degraded,omitempty"`
 	}
 	failure struct {

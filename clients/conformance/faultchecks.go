@@ -48,6 +48,9 @@ func checkWrongCalls(w *world) {
 	}
 	acme("submit", fields{"documents": documents("a", "b"), "costs": []float64{1}})
 	acme("submit", fields{"documents": documents("a"), "costs": []float64{1, 2}})
+	for _, delay := range []int64{-1, 31_536_000_001} {
+		acme("submit", fields{"documents": documents("fine"), "delays": []int64{delay}})
+	}
 	acme("next", fields{"n": 1_000_001})
 	acme("done", fields{"documents": documents("invoice-1"), "took_ms": -1})
 	if sent, _ := s.between.scripts(); sent > 0 {
@@ -71,7 +74,7 @@ func checkHostileNames(w *world) {
 	d := w.open(s.between.addr, enough, nil)
 	var names []string
 	for _, key := range file.Keys {
-		if key.Prefix != "priority" {
+		if key.Prefix != "priority" || key.Accounts {
 			continue
 		}
 		name, err := hex.DecodeString(key.Customer)

@@ -44,10 +44,12 @@ func (c check) isFor(p port) bool {
 
 // checks are the promises of a port.
 var checks = []check{
-	{name: "keys match keys.json", run: checkKeys},
+	{name: "keys match keys.json", run: checkKeys(false)},
+	{name: "keys of users of accounts match keys.json", run: checkKeys(true)},
 	{name: "scripts, levels and refusals match policies.json", run: checkPolicies},
-	{name: "decisions match rule.json, submit.json and edges.json", run: checkCases(withoutOverride, "rule.json", "submit.json", "edges.json"), where: onOneServer},
-	{name: "decisions with overrides match edges.json", run: checkCases(withOverride, "edges.json"), where: onOneServer},
+	{name: "decisions match rule.json, submit.json, due.json and edges.json", run: checkCases("", "rule.json", "submit.json", "due.json", "edges.json"), where: onOneServer},
+	{name: "decisions with overrides match due.json and edges.json", run: checkCases("overrides", "due.json", "edges.json"), where: onOneServer},
+	{name: "decisions with accounts match accounts.json", run: checkCases("accounts", "accounts.json"), where: onOneServer},
 	{name: "costs match costs.json", run: checkCosts, where: onOneServer},
 	{name: "errors have the classes of errors.json", run: checkErrors},
 	{name: "lost answers are treated as in lost.json", run: checkLost},

@@ -28,26 +28,37 @@ func (w *world) read(file string, into any) {
 	}
 }
 
-func checkKeys(w *world) {
-	var file struct{ Keys []vectors.Keys }
-	w.read("keys.json", &file)
-	s := w.site()
-	d, prefix := start(w, w.port), ""
-	for _, key := range file.Keys {
-		if key.Prefix != prefix {
-			prefix = key.Prefix
-			w.reopen(d, s.between.addr, enough, fields{"prefix": prefix})
-		}
-		customer, err := hex.DecodeString(key.Customer)
-		if err != nil {
-			w.Fatal(err)
-		}
-		for kind, want := range map[string]string{"count": key.Count, "pending": key.Pending, "override": key.Override} {
-			r := d.ask("key", fields{"customer": customer, "kind": kind})
-			if r.Error != nil || hex.EncodeToString(r.Key) != want {
-				wanted, _ := hex.DecodeString(want)
-				w.Errorf("the %s key of %s, prefix %q, is %.80q (%s), want %.80q", kind, key.Shown, key.Prefix, r.Key, r.class(), wanted)
+// checkKeys compares the keys of customers, or of users of accounts and their like.
+func checkKeys(accounts bool) func(*world) {
+	return func(w *world) {
+		var file struct{ Keys []vectors.Keys }
+		w.read("keys.json", &file)
+		s := w.site()
+		d, prefix := start(w, w.port), ""
+		for _, key := range file.Keys {
+			if key.Accounts != accounts {
+				continue
 			}
+			if key.Prefix != prefix {
+				prefix = key.Prefix
+				w.reopen(d, s.between.addr, enough, fields{"prefix": prefix, "accounts": accounts})
+			}
+			w.keysOf(d, key)
+		}
+	}
+}
+
+func (w *world) keysOf(d *driver, key vectors.Keys) {
+	w.Helper()
+	customer, err := hex.DecodeString(key.Customer)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for kind, want := range map[string]string{"count": key.Count, "pending": key.Pending, "override": key.Override} {
+		r := d.ask("key", fields{"customer": customer, "kind": kind})
+		if r.Error != nil || hex.EncodeToString(r.Key) != want {
+			wanted, _ := hex.DecodeString(want)
+			w.Errorf("the %s key of %s, prefix %q, is %.80q (%s), want %.80q", kind, key.Shown, key.Prefix, r.Key, r.class(), wanted)
 		}
 	}
 }
@@ -97,12 +108,9 @@ func (w *world) script(d *driver, policy, name, want string) {
 	}
 }
 
-// A process reads overrides in the cases that have one.
-const withoutOverride, withOverride = false, true
-
-// checkCases runs the cases of files with an override, or those without one, on a Redis
+// checkCases runs the cases of files that are about an option of open, or about none, on a Redis
 // whose time stands still.
-func checkCases(override bool, files ...string) func(*world) {
+func checkCases(option string, files ...string) func(*world) {
 	return func(w *world) {
 		server := virtualredis.Start(w)
 		client := server.Listen()
@@ -111,7 +119,7 @@ func checkCases(override bool, files ...string) func(*world) {
 			var all struct{ Cases []vectors.Case }
 			w.read(file, &all)
 			for _, p.c = range all.Cases {
-				if p.c.HasOverride() != override {
+				if p.c.Option() != option {
 					continue
 				}
 				server.Server.FlushAll()
@@ -136,7 +144,10 @@ type process struct {
 }
 
 func (p *process) store(lease time.Duration) priority.Store {
-	opts := fields{"policy": p.c.Policy, "lease_ms": lease.Milliseconds(), "overrides": p.c.HasOverride()}
+	opts := fields{"policy": p.c.Policy, "lease_ms": lease.Milliseconds()}
+	if option := p.c.Option(); option != "" {
+		opts[option] = true
+	}
 	if !reflect.DeepEqual(opts, p.opts) {
 		p.world.reopen(p.d, p.addr, enough, opts)
 		p.opts = opts
@@ -155,11 +166,11 @@ func (r remote) NextN(_ context.Context, customer string, n int) ([]priority.Dec
 }
 
 func (r remote) SubmitN(_ context.Context, customer string, submitted []priority.Document) ([]priority.Decision, error) {
-	ids := make([]string, len(submitted))
+	ids, delays := make([]string, len(submitted)), make([]int64, len(submitted))
 	for i, document := range submitted {
-		ids[i] = document.ID
+		ids[i], delays[i] = document.ID, document.Delay.Milliseconds()
 	}
-	return decisionsFrom(r.d.ask("submit", fields{"customer": []byte(customer), "documents": documents(ids...)}))
+	return decisionsFrom(r.d.ask("submit", fields{"customer": []byte(customer), "documents": documents(ids...), "delays": delays}))
 }
 
 func decisionsFrom(r response) (decisions []priority.Decision, err error) {
@@ -196,7 +207,7 @@ func (r remote) Peek(_ context.Context, customer string) (priority.State, error)
 		Count: s.Count, ResetIn: vectors.Milliseconds(s.ResetIn), Load: s.Load, Recent: s.Recent, Cost: s.Cost,
 		Pending: s.Pending, PendingFlood: s.PendingFlood, Oldest: vectors.Milliseconds(s.Oldest), Latency: vectors.Milliseconds(s.Latency), Lease: vectors.Milliseconds(s.Lease),
 		RuleLevel: priority.Level(s.RuleLevel), Bounds: priority.Bounds{Earliest: priority.Level(s.Earliest), Latest: priority.Level(s.Latest)},
-		OverrideEndsIn: vectors.Milliseconds(s.EndsIn),
+		OverrideEndsIn: vectors.Milliseconds(s.EndsIn), Scheduled: s.Scheduled, AccountLoad: s.AccountLoad, AccountFlood: s.AccountFlood,
 	}, nil
 }
 

@@ -46,7 +46,7 @@ type world struct {
 }
 
 // optional are the options of open that a port need not support.
-var optional = []string{"overrides", "fallback", "join"}
+var optional = []string{"overrides", "accounts", "fallback", "join"}
 
 // site is a server and what stands between it and the port.
 type site struct {

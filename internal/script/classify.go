@@ -75,7 +75,7 @@ var (
 	}
 	refused = []string{
 		"NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ",
-		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents", "ERR the cost",
+		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents", "ERR the cost", "ERR the delay",
 	}
 	// Redis before 7.0 puts other words before a refusal within a script.
 	refusedForAMomentWithin = []string{"-READONLY ", "READONLY You can't write"}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/keys"
 	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/lua"
 )
@@ -82,7 +83,11 @@ func (s *Step) do(ctx context.Context, store priority.Store) error {
 		}
 		return err
 	case "submit":
-		decisions, err := store.SubmitN(ctx, s.Customer, named.Documents(s.Documents...))
+		documents := named.Documents(s.Documents...)
+		for i, delay := range s.Delays {
+			documents[i].Delay = Milliseconds(delay)
+		}
+		decisions, err := store.SubmitN(ctx, s.Customer, documents)
 		for _, d := range decisions {
 			load := times(d.Load, 1e6)
 			s.Want = append(s.Want, Result{Level: int64(d.Level), RuleLevel: other(d.RuleLevel, d.Level), Load: &load, Pending: &d.Pending})
@@ -102,6 +107,7 @@ func (s *Step) do(ctx context.Context, store priority.Store) error {
 			Load: times(p.Load, 1e6), Recent: times(p.Recent, 1000), Cost: times(p.Cost, 1000), Pending: p.Pending, PendingFlood: p.PendingFlood,
 			Oldest: p.Oldest.Milliseconds(), Latency: p.Latency.Milliseconds(), Lease: p.Lease.Milliseconds(),
 			RuleLevel: other(p.RuleLevel, p.NextLevel), Earliest: int64(p.Bounds.Earliest), Latest: int64(p.Bounds.Latest), EndsIn: p.OverrideEndsIn.Milliseconds(),
+			Scheduled: p.Scheduled, AccountLoad: times(p.AccountLoad, 1e6), AccountFlood: p.AccountFlood,
 		}
 		return err
 	case "reset":
@@ -123,7 +129,7 @@ func Script(text string, policy priority.Policy, lease time.Duration) string {
 	policy = policy.WithDefaults()
 	return lua.With(text, lua.Numbers{
 		Thresholds: policy.Thresholds, Interval: policy.ResetInterval, SinceLastReset: policy.ResetMode == priority.SinceLastReset,
-		Lease: lease, Loads: policy.Loads, Turns: policy.Turns, Levels: int(policy.Last()),
+		Lease: lease, Loads: policy.Loads, Turns: policy.Turns, Levels: int(policy.Last()), InOrder: policy.InOrder,
 	})
 }
 
@@ -142,28 +148,37 @@ func asJSON(value any) string {
 // withoutStore does what no store does: it sets a key, as another program may, or sends costs, as
 // another process of the fleet does.
 func withoutStore(ctx context.Context, client *redis.Client, c Case, s Step) ([]Result, error) {
-	store, err := priority.NewRedisStore(client, nil)
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Accounts: c.Accounts})
 	if err != nil {
 		return nil, err
 	}
-	keys := store.Keys(s.Customer)
+	own := store.Keys(s.Customer)
+	pending, overrides := []string{own.Pending}, []string{own.Pending, own.Override}
+	if account, _, isUser := keys.Account(s.Customer); isUser && c.Accounts {
+		its := store.Keys(account)
+		pending, overrides = append(pending, its.Pending), append(overrides, its.Pending, its.Override)
+	}
 	var args []any
 	switch s.Do {
 	case "set":
-		key := map[string]string{"": keys.Count, "override": keys.Override}[s.Key]
+		key := map[string]string{"": own.Count, "override": own.Override}[s.Key]
 		return nil, client.Set(ctx, key, *s.Value, Milliseconds(s.TTL)).Err()
 	case "done":
 		args = append(args, s.Cost, "")
 		for _, document := range s.Documents {
 			args = append(args, document)
 		}
-		reply, err := client.Eval(ctx, lua.Done, []string{keys.Pending}, args...).Int64Slice()
+		reply, err := client.Eval(ctx, lua.Done, pending, args...).Int64Slice()
 		return ofEach(s, reply, 2, func(n []int64) Result { return Result{Latency: &n[0], Level: n[1]} }), err
 	default:
 		for i, document := range s.Documents {
-			args = append(args, document, s.Costs[i])
+			cost := fmt.Sprint(s.Costs[i])
+			if s.Delays != nil && s.Delays[i] > 0 {
+				cost += fmt.Sprint(" ", s.Delays[i])
+			}
+			args = append(args, document, cost)
 		}
-		reply, err := client.Eval(ctx, Script(lua.Submit, c.Policy.Priority(), Milliseconds(c.leaseOf(s))), []string{keys.Pending, keys.Override}, args...).Int64Slice()
+		reply, err := client.Eval(ctx, Script(lua.Submit, c.Policy.Priority(), Milliseconds(c.leaseOf(s))), overrides, args...).Int64Slice()
 		return ofEach(s, reply, 4, func(n []int64) Result {
 			result := Result{Level: n[0], Load: &n[1], Pending: &n[2]}
 			result.RuleLevel = other(priority.Level(n[3]), priority.Level(n[0]))

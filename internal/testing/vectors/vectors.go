@@ -16,10 +16,11 @@ import (
 type (
 	// Case begins without any keys.
 	Case struct {
-		Name   string `json:"name"`
-		Policy Policy `json:"policy"`
-		Lease  int64  `json:"lease_ms,omitempty"`
-		Steps  []Step `json:"steps"`
+		Name     string `json:"name"`
+		Policy   Policy `json:"policy"`
+		Lease    int64  `json:"lease_ms,omitempty"`
+		Accounts bool   `json:"accounts,omitempty"` // customers with a slash are users
+		Steps    []Step `json:"steps"`
 	}
 
 	// Policy is a policy of a case. Absent loads are the default ones.
@@ -29,6 +30,7 @@ type (
 		Mode       string    `json:"reset_mode"`
 		Loads      []float64 `json:"loads,omitzero"`
 		Turns      int       `json:"turns,omitzero"`
+		InOrder    bool      `json:"in_order,omitempty"`
 	}
 
 	// Step is one call, and what it came to.
@@ -39,6 +41,7 @@ type (
 		N         *int     `json:"n,omitempty"`         // of next
 		Documents []string `json:"documents,omitempty"` // of submit and done
 		Costs     []int64  `json:"costs,omitempty"`     // of submit, where they are known
+		Delays    []int64  `json:"delays,omitempty"`    // of submit, where they are not all due now
 		Cost      int64    `json:"cost,omitempty"`      // of done, where it is known
 		Key       string   `json:"key,omitempty"`       // of set, where it is not the count's
 		Value     *string  `json:"value,omitempty"`     // of set
@@ -78,6 +81,9 @@ type (
 		Earliest     int64  `json:"earliest,omitempty"`   // this and the next ones where there is an override
 		Latest       int64  `json:"latest,omitempty"`
 		EndsIn       int64  `json:"override_ends_in_ms,omitempty"`
+		Scheduled    int64  `json:"scheduled,omitempty"`
+		AccountLoad  int64  `json:"account_load,omitempty"` // in millionths
+		AccountFlood int64  `json:"account_flood,omitempty"`
 	}
 
 	// Keys are a customer's.
@@ -85,6 +91,7 @@ type (
 		Shown    string `json:"shown"`
 		Prefix   string `json:"prefix"`
 		Customer string `json:"customer_hex"`
+		Accounts bool   `json:"accounts,omitempty"`
 		Count    string `json:"count_key_hex"`
 		Pending  string `json:"pending_key_hex"`
 		Override string `json:"override_key_hex"`
@@ -156,9 +163,15 @@ type (
 	}
 )
 
-// HasOverride reports whether a step sets an operator's override.
-func (c Case) HasOverride() bool {
-	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Key == "override" })
+// Option returns the option of a store that the case is about: "accounts", "overrides" or "".
+func (c Case) Option() string {
+	switch {
+	case c.Accounts: // it implies the other
+		return "accounts"
+	case slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Key == "override" }):
+		return "overrides"
+	}
+	return ""
 }
 
 // Priority returns the policy as the module takes it.
@@ -168,7 +181,7 @@ func (p Policy) Priority() priority.Policy {
 		mode = priority.SinceLastReset
 	}
 	return priority.Policy{
-		Thresholds: p.Thresholds, ResetInterval: Milliseconds(p.Interval), ResetMode: mode, Loads: p.Loads, Turns: p.Turns,
+		Thresholds: p.Thresholds, ResetInterval: Milliseconds(p.Interval), ResetMode: mode, Loads: p.Loads, Turns: p.Turns, InOrder: p.InOrder,
 	}
 }
 
