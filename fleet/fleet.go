@@ -103,7 +103,7 @@ func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 		return nil, err
 	}
 	m := &Member{who: whoIs(opts.Name), store: store, seen: newCollector(time.Now())}
-	m.who.Levels = store.Last()
+	m.who.Levels, m.who.Accounts = store.Last(), store.Accounts()
 	m.writer = newWriter(client, keys.Prefix(store.Prefix()), m.who.ID, m.json)
 	log := &logger{Logger: cmp.Or(opts.Logger, slog.Default()), degraded: m.Degraded}
 	m.writer.onError = log.reports
