@@ -42,7 +42,7 @@ func TestMeasure_Order(t *testing.T) {
 	// a's first document begins last, and after 3 s nothing counts as served.
 	w := made([3]int{a, 0, 1}, [3]int{b, 0, 1}, [3]int{a, 0, 1}, [3]int{a, 0, 1})
 	w.Groups, w.Apart, w.GroupOf, w.To = []string{Flooder, Second}, []bool{true, true}, []uint8{0, 1}, 3*time.Second
-	got := measure(w, 2, []time.Duration{4 * time.Second, time.Second, 2 * time.Second, 2 * time.Second})
+	got := measure(w, 1, []time.Duration{4 * time.Second, time.Second, 2 * time.Second, 2 * time.Second})
 	for name, want := range map[string]float64{
 		"flooder_overtaken": 1. / 3, "second_overtaken": 0, "flooder_served": 2. / 3, "second_served": 1, finishedRatio: 1. / 4,
 	} {
