@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Callable
 
+from ._lock import Lock
 from ._policy import Policy, ResetMode, whole_milliseconds
 
 _DAY = 86_400_000  # milliseconds, as all times here
@@ -65,8 +65,9 @@ class _Customer:
     def pop(self, document: bytes) -> int:
         """Takes a document out and returns its score, or 0 if it is not pending."""
         score = self.scores.pop(document, 0)
-        if score:
-            del self.sorted[bisect_left(self.sorted, score)]
+        at = bisect_left(self.sorted, score)
+        if score and self.sorted[at : at + 1] == [score]:  # else an exception of a signal's handler ended add
+            del self.sorted[at]
         return score
 
     def pop_first(self) -> None:
@@ -96,7 +97,7 @@ class Memory:
         self._levels = levels
         self._lease = lease
         self._clock = clock
-        self._lock = threading.RLock()  # a signal handler may call the store too
+        self._lock = Lock()
         self._latest = 0  # time that the clock has shown
         self._customers: OrderedDict[bytes, _Customer] = OrderedDict()  # least recently active first
         self._entries = 0
