@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unittest
 import warnings
 from datetime import timedelta
@@ -153,6 +154,23 @@ class Publishing(unittest.TestCase):
         self.refuse = True
         self.assertRaises(Exception, work.delay, "acme")
         self.assertEqual((store.peek("acme").pending, messages), (0, []))
+
+    def test_a_hard_time_limit_in_a_greenlet_ends_the_document(self) -> None:
+        class Timeout(BaseException):
+            """As gevent's, by which Celery's pool ends a task."""
+
+        store = MemoryStore()
+        app, _, _ = self.app(store)
+
+        @app.task(shared=False, acks_late=True)
+        def long() -> None:
+            raise ends
+
+        for ends, pending in ((Timeout, 0), (SystemExit, 1)):  # a task whose process ends comes again
+            store.submit("acme", "id")
+            with mock.patch.dict(sys.modules, gevent=mock.Mock(Timeout=Timeout)), self.assertRaises(ends):
+                trace_task(long, "id", (), {}, {"docpriority": "acme"}, app=app)
+            self.assertEqual(store.peek("acme").pending, pending)
 
     def test_a_process_of_the_pool_sends_what_it_owes_before_it_ends(self) -> None:
         store = mock.create_autospec(docpriority.Store, instance=True, last=9)

@@ -129,7 +129,7 @@ class Forks(unittest.TestCase):
         fallback: Any = store._fallback
         with ThreadPoolExecutor(1) as another:
             for lock in (fallback._lock, fallback.memory._lock):
-                another.submit(lock.acquire).result()
+                another.submit(lock.__enter__).result()
             child = os.fork()
             if child == 0:
                 try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from ._calls import Call, Calls
 from ._course import Deadline, Nodes, Steps, course
+from ._dones import Dones
 from ._errors import NotCountedError, PriorityError
 from ._fallback import Fallback
 from ._keys import Keys, Name, utf8
@@ -26,6 +28,7 @@ class Base(Generic[Client]):
     _nodes: Nodes
     _closed = False
     _fallback: Optional[Fallback] = None
+    _dones: Optional[Dones] = None
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class Base(Generic[Client]):
     def _steps(self, make: Callable[[], Call[T]], documents: int = 1) -> Steps[T]:
         """Makes a call about that many documents, by Redis or by the fallback."""
         try:
-            call, deadline = make(), Deadline(self._timeout)
+            call, deadline, since = make(), Deadline(self._timeout), time.monotonic()
             documents = call.documents
             if self._closed:
                 raise NotCountedError(f"{call.operation}: the store is closed")
@@ -94,6 +97,8 @@ class Base(Generic[Client]):
                 finally:
                     if self._fallback is not None:
                         self._fallback.reset(call)
+            if self._dones is not None:
+                self._dones.send()  # again, because an event loop may have ended meanwhile
             if self._fallback.asks_redis():
                 try:
                     result = yield from course(call, self._nodes, deadline)
@@ -106,6 +111,8 @@ class Base(Generic[Client]):
                 else:
                     self._fallback.succeeded(call)
                     return result
+            if self._dones is not None and call.operation in ("done", "done_n"):
+                self._dones.owe(call, since)
             return call.by_memory(self._fallback.memory)
         except Exception as error:
             if self._calls.window is not None and documents > 0:

@@ -77,8 +77,9 @@ class Customer:
     def pop(self, document: tuple[bytes, bytes]) -> int:
         """Takes a document out and returns its score, or 0 if there is none."""
         score = self.scores.pop(document, 0)
-        if score:
-            del self.sorted[bisect_left(self.sorted, (score, document))]
+        at = bisect_left(self.sorted, (score, document))
+        if self.sorted[at : at + 1] == [(score, document)]:  # else an exception of a signal's handler ended add
+            del self.sorted[at]
         return score
 
     def pop_first(self) -> None:
@@ -88,7 +89,7 @@ class Customer:
         """Forgets the documents that were due before a time."""
         old = slice(self.index(1 - 256 * time), self.index(256 * time))
         for _, document in self.sorted[old]:
-            del self.scores[document]
+            self.scores.pop(document, None)
         del self.sorted[old]
 
     def learn(self, took: int, flood: bool, cost: int, now: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Iterable
 from datetime import timedelta
@@ -15,9 +16,11 @@ import redis.cluster
 from ._base import Base
 from ._calling import Tasks, Threads
 from ._calls import Call
+from ._course import Deadline
 from ._decision import Decision, Ended, State
+from ._dones import Dones
 from ._keys import Document, Name
-from ._member import MemberTask, MemberThread
+from ._member import MemberTask, MemberThread, patience
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="Store")
@@ -75,8 +78,9 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
     def _connect(self, client: Union[redis.Redis, redis.cluster.RedisCluster], join: bool, name: str) -> None:
         self._threads = Threads(client, self._timeout)
         self._nodes = self._threads.nodes
+        self._dones = Dones(self._threads, self._fallback.succeeded) if self._fallback is not None else None
         self._member = MemberThread(self._calls, self._threads, name, self._fallback) if join else None
-        self._end = weakref.finalize(self, _end, self._member, self._threads)
+        self._end = weakref.finalize(self, _end, self._dones, self._member, self._threads)
 
     def next(self, customer: Name) -> Decision:
         """Decides about one document by the customer's count, and counts it: at most once, whatever happens."""
@@ -109,7 +113,8 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
 
     def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
         """Ends the pending state of a document. Returns how long it was pending and its level, or None if it was not
-        pending, as in a second call, or when the store resends a call whose reply was lost.
+        pending, as in a second call, or when the store resends a call whose reply was lost, or if Redis does not answer
+        and the fallback tells it later.
 
         ``took`` is the processing time, if known. It is compared like a cost, with the times passed to ``done`` in this
         process, and becomes the cost of the customer's documents that are submitted without one.
@@ -131,8 +136,9 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         self._run(lambda: self._calls.reset(customer), documents=0)
 
     def close(self) -> None:
-        """Removes the member's report and ends the store's connections. It waits for Redis for twice the timeout, at
-        least 0.5 s and at most 3 s. Later calls raise ``NotCountedError``."""
+        """Tells Redis of each ``done`` that it has not answered, removes the member's report and ends the store's
+        connections. It waits for Redis for twice the timeout, at least 0.5 s and at most 3 s. Later calls raise
+        ``NotCountedError``. The end of the program does the same, but ``os._exit`` does not."""
         self._closed = True
         self._end()
 
@@ -151,9 +157,14 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         return self._threads.run(self._steps(make, documents))
 
 
-def _end(member: Optional[MemberThread], threads: Threads) -> None:
+def _end(dones: Optional[Dones], member: Optional[MemberThread], threads: Threads) -> None:
+    deadline = Deadline(patience(threads.timeout))
     if member is not None:
-        member.close()
+        member.stop()
+    if dones is not None:
+        threads.run(dones.flush(deadline.timeout))
+    if member is not None:
+        member.join(deadline)
     threads.close()
 
 
@@ -161,14 +172,15 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
     """A ``Store`` whose methods are coroutines, on a ``redis.asyncio.Redis`` or a ``redis.asyncio.RedisCluster``.
 
     It has the options, methods and errors of ``Store``. Many tasks of one event loop may call it at once; another loop
-    opens other connections. A cancelled call may have been counted; its connection is not reused. A child after a fork
-    needs another store. With ``join``, a task in the event loop that first uses the store does what the thread of a
-    ``Store`` does.
+    opens other connections, which end with it. A cancelled call may have been counted; its connection is not reused. A
+    child after a fork needs another store. With ``join``, a task in the event loop that first uses the store does what
+    the thread of a ``Store`` does.
     """
 
     def _connect(self, client: Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisCluster], join: bool, name: str) -> None:
         self._tasks = Tasks(client, self._timeout)
         self._nodes = self._tasks.nodes
+        self._dones = Dones(self._tasks, self._fallback.succeeded) if self._fallback is not None else None
         self._member = MemberTask(self, self._calls, self._tasks, name, self._fallback) if join else None
 
     async def next(self, customer: Name) -> Decision:
@@ -197,11 +209,12 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
         await self._run(lambda: self._calls.reset(customer), documents=0)
 
     async def close(self) -> None:
-        """Removes the member's report and ends the store's connections in this event loop. Later calls raise
-        ``NotCountedError``, in any loop."""
+        """Does what ``Store.close`` does, for all event loops: later calls raise ``NotCountedError``, in any loop. Call it
+        once, in the last loop; the connections of a loop end with it."""
         self._closed = True
-        if self._member is not None:
-            await self._member.close()
+        dones = [self._tasks.run(self._dones.flush(patience(self._timeout)))] if self._dones is not None else []
+        member = [self._member.close()] if self._member is not None else []
+        await asyncio.gather(*dones, *member)
         await self._tasks.close()
 
     async def __aenter__(self: OwnAsync) -> OwnAsync:

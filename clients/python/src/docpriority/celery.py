@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -303,7 +304,7 @@ class _Integration:
             self._republished.discard(task_id)
             return
         requeued = state == states.REJECTED and isinstance(retval, Reject) and retval.requeue
-        interrupted = state is None  # by the end of the process
+        interrupted = state is None and not _is_time_limit(sys.exc_info()[1])  # by the end of the process
         if sender.acks_late and (requeued or interrupted):
             return
         self._done(customer, task_id, timedelta(seconds=time.monotonic() - begun) if begun is not None else timedelta())
@@ -338,8 +339,15 @@ class _Integration:
     def _done(self, customer: str, document: str, took: timedelta = timedelta()) -> None:
         try:
             self._store.done(customer, document, took)
-        except SoftTimeLimitExceeded:  # which comes once, and which Celery swallows when a task has ended
-            self._done(customer, document, took)
-            raise
         except PriorityError as error:
             _log.warning("docpriority: the task %s of %s stays pending until its lease ends: %s", document, customer, error)
+        except BaseException as error:
+            if _is_time_limit(error):  # which comes once, and which Celery swallows when a task has ended
+                self._done(customer, document, took)
+            raise
+
+
+def _is_time_limit(error: Optional[BaseException]) -> bool:
+    """Reports whether an exception is a time limit, of which a task can see Celery's soft one, and gevent's Timeout, by
+    which a pool of greenlets ends a task at the hard one."""
+    return isinstance(error, (SoftTimeLimitExceeded, getattr(sys.modules.get("gevent"), "Timeout", SoftTimeLimitExceeded)))
