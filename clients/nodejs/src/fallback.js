@@ -3,6 +3,7 @@
 // Answers from this process's memory while Redis cannot.
 
 const { randomUUID } = require('node:crypto');
+const { Dones } = require('./dones.js');
 const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 const { Memory } = require('./memory.js');
 
@@ -19,12 +20,17 @@ class Fallback {
   #wasAway = false; // memory has answered for everybody since it was last cleared
   #warned = false; // in this outage
   #warnedAt = -Infinity;
-  probing; // a promise while a call finds out whether Redis answers
+  #dones;
+  #probing; // a promise while a call finds out whether Redis answers
 
   /** ask runs a call of the store on Redis; accounts says whether names are split. */
   constructor(ask, accounts) {
     this.#ask = ask;
     this.#memory = new Memory({ maxSize, accounts });
+    this.#dones = new Dones(async (call) => {
+      call.read(await ask(call), call.name);
+      this.#noteAnswer();
+    });
   }
 
   /** Whether Redis did not answer the latest call. */
@@ -32,11 +38,18 @@ class Fallback {
     return this.#failures > 0;
   }
 
+  /** Sends the dones that Redis has not answered, for so many milliseconds. No call may be in progress. */
+  async close(milliseconds) {
+    await this.#dones.flush(milliseconds);
+    await this.#probing;
+  }
+
   /** Returns the reply of a call, and whether it comes from memory. */
   async answer(call, signal) {
+    const since = performance.now();
     const isReset = call.script === 'reset';
     if (isReset) this.#remember(call);
-    else if (this.#isOpen() && !signal?.aborted) return this.#remember(call);
+    else if (this.#isOpen() && !signal?.aborted) return this.#remember(call, since);
     try {
       const reply = await this.#ask(call, signal);
       this.#noteAnswer();
@@ -45,11 +58,11 @@ class Fallback {
     } catch (error) {
       if (error instanceof Corrupt) this.#noteAnswer(); // Redis did answer, if only about its key
       if (!isOutage(error)) throw error;
-      if (signal?.aborted) this.probing ??= this.#probe(call).finally(() => (this.probing = undefined));
+      if (signal?.aborted) this.#probing ??= this.#probe(call).finally(() => (this.#probing = undefined));
       else this.#noteFailure();
       if (isReset || isCanceled(signal)) throw error;
       this.#warn(error);
-      return this.#remember(call);
+      return this.#remember(call, since);
     }
   }
 
@@ -93,7 +106,9 @@ class Fallback {
     return false;
   }
 
-  #remember({ script, name, args, tier }) {
+  #remember(call, since) {
+    const { script, name, args, tier } = call;
+    if (script === 'done') this.#dones.owe(call, since);
     return { reply: this.#memory.run(script, name, args, tier), degraded: true };
   }
 }

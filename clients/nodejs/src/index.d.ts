@@ -194,9 +194,8 @@ export interface StoreOptions {
   /**
    * Whether this process's memory answers calls that Redis does not, by the same policies, with
    * degraded set and no error. After ten failures in a row it answers at once, and one call
-   * every half second tries Redis. When Redis is back, memory's counts are forgotten; documents
-   * done meanwhile count as pending in Redis until their leases expire. Overrides apply only
-   * when Redis answers. A reset, and a key that holds something else, stay errors. Default:
+   * every half second tries Redis. When Redis is back, memory's counts are forgotten, and Redis is
+   * told which documents were done meanwhile, at most 10,000. Overrides apply only when Redis answers. A reset, and a key that holds something else, stay errors. Default:
    * false; true for {@link join}.
    */
   fallback?: boolean;
@@ -276,8 +275,8 @@ export class Store {
 
   /**
    * Ends a document's pending state, and returns how long it was due and at which level;
-   * undefined if it was not pending, or the fallback does not know it. took is the processing
-   * time in milliseconds, 0 (the default) if unknown. Compared with what is usual among the
+   * undefined if it was not pending, or if Redis does not answer and is told later. took is the
+   * processing time in milliseconds, 0 (the default) if unknown. Compared with what is usual among the
    * customers, once this store knows three of them, it is the cost of the customer's documents
    * that are submitted without one. A done may always be repeated: a second one does nothing.
    */
@@ -311,8 +310,9 @@ export class Store {
   readonly degraded: boolean;
 
   /**
-   * Waits for earlier calls, each of which ends within the timeout, and ends the store's
-   * connections. With Redis away it takes up to a second more. Further calls reject with
+   * Waits for earlier calls, each of which ends within the timeout, tells Redis of each done that it
+   * has not answered, and ends the store's connections. With Redis away it takes up to three times
+   * the timeout more, and at least a second. Further calls reject with
    * NotCounted. The original client is unchanged.
    */
   close(): Promise<void>;

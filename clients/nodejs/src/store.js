@@ -144,8 +144,8 @@ class Store {
   }
 
   async #close() {
-    await Promise.allSettled([...this.#calls, this.#member?.leave()]);
-    await this.#fallback?.probing;
+    const told = Promise.allSettled([...this.#calls]).then(() => this.#fallback?.close(clamp(2 * this.#timeout, 500, 3_000)));
+    await Promise.allSettled([told, this.#member?.leave()]);
     this.#wire?.close();
   }
 
@@ -193,14 +193,18 @@ class Store {
     const ids = passed.map((id) => bytesOf(id, 'a document'));
     checkAmount('took, in milliseconds,', took, '0 (unknown)');
     const work = Math.min(took, longestWork) / 1000 / ids.length; // seconds for each document
-    const { reply, name } = await this.#run(operation, 'done', customer, [String(this.#workTimes.relative(work)), '', ...ids], 2 * ids.length, options);
-    const ended = passed.flatMap((document, i) => {
-      const [latency, level] = reply.slice(2 * i, 2 * i + 2);
-      return level === 0 ? [] : Object.freeze({ document, latency, level }); // 0: it was not pending
-    });
-    for (let i = 0; i < ended.length; i++) this.#workTimes.add(name, work);
-    this.#member?.collector.countEnded(ended);
-    return ended;
+    const read = (reply, name) => {
+      const ended = passed.flatMap((document, i) => {
+        const [latency, level] = reply.slice(2 * i, 2 * i + 2);
+        return level === 0 ? [] : Object.freeze({ document, latency, level }); // 0: it was not pending
+      });
+      for (let i = 0; i < ended.length; i++) this.#workTimes.add(name, work);
+      this.#member?.collector.countEnded(ended);
+      return ended;
+    };
+    const args = [String(this.#workTimes.relative(work)), '', ...ids];
+    const { reply, name } = await this.#run(operation, 'done', customer, args, 2 * ids.length, options, read);
+    return read(reply, name);
   }
 
   // Makes a call. If it fails, its documents are counted as failed.
@@ -214,8 +218,8 @@ class Store {
   }
 
   // Returns the reply of a script (at least so many integers), whether memory gave it, the
-  // customer's bytes in Latin-1, and the policy.
-  async #run(operation, script, customer, args, integers, options = {}) {
+  // customer's bytes in Latin-1, and the policy. A done may be answered later: then read is called.
+  async #run(operation, script, customer, args, integers, options = {}, read) {
     checkOptions(operation, options);
     const { signal } = options;
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('docpriority: signal is not an AbortSignal');
@@ -224,7 +228,7 @@ class Store {
     const name = bytes.latin1Slice();
     const tier = this.#tierFor(customer); // once a call: the next time tierOf might return another
     if (this.#closing) throw new NotCounted(`docpriority: ${operation} ${keysByKind[scripts[script].kinds[0]]}: the store is closed`);
-    const running = this.#answer({ operation, script, name, keysByKind, tier, args, isReply: isIntegers(integers) }, signal);
+    const running = this.#answer({ operation, script, name, keysByKind, tier, args, read, isReply: isIntegers(integers) }, signal);
     this.#calls.add(running);
     try {
       const { reply, degraded = false } = await running;
