@@ -13,7 +13,7 @@ const maxSize = 100_000; // memory has room for this number of customers and doc
 
 class Fallback {
   #ask;
-  #memory = new Memory({ maxSize });
+  #memory;
   #failures = 0; // since the latest answer
   #triedAt = 0;
   #wasAway = false; // memory has answered for everybody since it was last cleared
@@ -21,9 +21,10 @@ class Fallback {
   #warnedAt = -Infinity;
   probing; // a promise while a call finds out whether Redis answers
 
-  /** ask runs a call of the store on Redis. */
-  constructor(ask) {
+  /** ask runs a call of the store on Redis; accounts says whether names are split. */
+  constructor(ask, accounts) {
     this.#ask = ask;
+    this.#memory = new Memory({ maxSize, accounts });
   }
 
   /** Whether Redis did not answer the latest call. */
@@ -39,7 +40,7 @@ class Fallback {
     try {
       const reply = await this.#ask(call, signal);
       this.#noteAnswer();
-      if (call.script === 'next' || call.script === 'submit') this.#forget(call);
+      if (call.script === 'next' || call.script === 'submit') this.#forget(call.name);
       return { reply };
     } catch (error) {
       if (error instanceof Corrupt) this.#noteAnswer(); // Redis did answer, if only about its key
@@ -54,8 +55,8 @@ class Fallback {
 
   // A caller's own deadline proves nothing. With the store's, a done of a document that does not
   // exist finds out whether Redis answers.
-  async #probe({ keysByKind, tier }) {
-    const call = { operation: 'done', script: 'done', keysByKind, tier, args: ['0', '', randomUUID()], isReply: () => true };
+  async #probe({ name, keysByKind, tier }) {
+    const call = { operation: 'done', script: 'done', name, keysByKind, tier, args: ['0', '', randomUUID()], isReply: () => true };
     await this.#ask(call).then(() => this.#noteAnswer(), (error) => isOutage(error) && this.#noteFailure());
   }
 
@@ -65,9 +66,9 @@ class Fallback {
 
   // Now that Redis counts a customer again, memory forgets that customer, which makes levels
   // better; and all after an outage. Others may live on a node that is still away.
-  #forget({ name, tier }) {
+  #forget(name) {
     if (this.#wasAway) this.#memory.clear();
-    else this.#memory.run('reset', name, [], tier);
+    else this.#memory.forget(name);
     this.#wasAway = false;
   }
 
