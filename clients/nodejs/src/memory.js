@@ -102,7 +102,8 @@ class Memory {
     const [ordinary, flood, scheduled, recent] = [user.ordinary(now), user.flood(now), user.scheduled(), user.recent(now)];
     let reply;
     let further = [0, 0, 0];
-    if (ordinary + flood + user.uncounted(now) + scheduled > 0 || now <= customer.fades) {
+    const isKnown = (book) => book.ordinary(now) + book.flood(now) + book.uncounted(now) > 0 || now <= book.customer.fades;
+    if (scheduled > 0 || books.some(isKnown)) {
       for (const book of books) book.arrive(now);
       const { load, level } = judge(books, policy, now, customer.cost);
       reply = [

@@ -117,7 +117,7 @@ class Memory:
         user, scheduled = books[0], customers[0].scheduled(now)
         ordinary, flood = user.pending(now)
         pending, pending_flood = len(ordinary) + len(flood), len(flood)
-        if pending + user.uncounted(now) + scheduled == 0 and not user.remembers:
+        if scheduled == 0 and not any(book.remembers or book.uncounted(now) or any(map(len, book.pending(now))) for book in books):
             return []
         recent = user.recent(now)
         for book in books:
