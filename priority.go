@@ -25,10 +25,11 @@
 //	level                                   6    7     8     9
 //
 // Recent is how many documents the customer has submitted: each counts 1, then half as much
-// after each day, at most 512 together. A document is pending from Submit to Done. The cost
-// is the value passed to Submit, in any unit, divided by the typical cost; if it is 0, the
-// customer's typical cost, as learned from Done, is used. The new document counts as recent
-// and as pending: 10 recent, 10 pending and a cost of 1 are a load of 100, level 3.
+// after each day, at most 512 together. A document is pending from Submit to Done, and one with
+// a Delay from when it is due. The cost
+// is the value passed to Submit, in any unit, divided by the usual cost; if it is 0, what the
+// customer's documents usually cost, as learned from Done, is used. The new document counts as
+// recent and as pending: 10 recent, 10 pending and a cost of 1 are a load of 100, level 3.
 //
 // The documents of a flood do not count as pending in the load, so the customer gets better
 // levels again as soon as its other documents are done. Of 300 documents that a new customer
@@ -180,27 +181,27 @@ type Store interface {
 	NextEach(ctx context.Context, customers []string) ([]Decision, error)
 
 	// Submit decides about one document by its load and makes it pending. The load uses the
-	// cost divided by the typical cost, at most 100. The typical cost is the median, over the
-	// customers of this process, of each one's median over its last three costs; until three
-	// customers are known, the load uses 1. Without a cost, the load uses what Done has learned
+	// cost divided by the usual cost, at most 100; until three customers are known, it uses 1.
+	// The usual cost is the geometric mean of the customers of this process, without the
+	// cheapest fifth and the dearest fifth, so that no customer moves it far; each has the
+	// median of their latest three costs. Without a cost, the load uses what Done has learned
 	// about the customer's documents, or 1 until it has learned enough.
 	//
 	// Documents beyond the last of the policy's Loads do not count as pending for the next
 	// ones.
 	//
 	// Without a Done, a document is pending until its lease expires, and is then forgotten.
-	// The lease is 20 times the customer's average time from Submit to Done, at least 3
-	// minutes and at most the store's Lease; before the first Done it is the store's Lease,
-	// a day by default.
+	// The lease is 20 times the customer's average time until Done, at least 3 minutes and at
+	// most the store's Lease; before the first Done, and for documents of a flood, it is the
+	// store's Lease, a day by default. It begins when the document is due.
 	//
-	// A Submit of a pending document, such as one that the queue redelivers, counts
-	// nothing, renews its lease, and returns the level that it would get now. So Submit may
-	// be repeated.
+	// A Submit of a pending document, such as one that the queue redelivers, counts nothing,
+	// renews its lease, takes its new Delay, and returns the level that the document has. So
+	// Submit may be repeated.
 	Submit(ctx context.Context, customer string, document Document) (Decision, error)
 
 	// SubmitN submits documents of one customer, in order, in one round trip or a few.
-	// Documents that are already pending get their level as if they came now, so a repeated
-	// call returns the same levels. It returns one decision per document. If some fail, the
+	// A repeated call returns the same levels. It returns one decision per document. If some fail, the
 	// error is a *BatchError with the error of each, and the other decisions stand. A call
 	// takes at most MaxDocuments.
 	SubmitN(ctx context.Context, customer string, documents []Document) ([]Decision, error)
@@ -208,7 +209,7 @@ type Store interface {
 	// Done ends a document's pending state: it was processed, has failed permanently or was
 	// dropped. It does nothing for a document that is unknown, already done or forgotten, so
 	// it may always be repeated. took is the processing time, at least 0; 0 means unknown.
-	// Divided by the typical time, which is computed like the typical cost, it becomes the
+	// Divided by the usual time, which is computed like the usual cost, it becomes the
 	// cost of the customer's documents that are submitted without one.
 	//
 	// It returns what has ended: the zero Ended if the document was not pending, or if the
@@ -309,6 +310,6 @@ func (e *BatchError) Unwrap() []error {
 
 // Ended is a document that was pending until its Done.
 type Ended struct {
-	Latency time.Duration // from Submit to Done, in whole milliseconds
+	Latency time.Duration // from when it was due until Done, in whole milliseconds
 	Level   Level         // as returned by Submit, with any override applied; 0: it was not pending
 }

@@ -307,6 +307,9 @@ func (s *RedisStore) Last() Level { return s.levels }
 // pending.
 func (s *RedisStore) Lease() time.Duration { return s.lease }
 
+// Accounts reports whether names are split into accounts and users.
+func (s *RedisStore) Accounts() bool { return s.accounts }
+
 // Prefix returns what begins every key.
 func (s *RedisStore) Prefix() string { return cmp.Or(string(s.prefix), keys.DefaultPrefix) }
 

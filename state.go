@@ -58,7 +58,7 @@ type State struct {
 
 	// Load is the load of a document that arrives now, itself included. Recent is how many
 	// documents were submitted recently, at most 512, without it; Cost is the cost of the
-	// customer's documents, as learned from Done, where 1 is the median over the customers.
+	// customer's documents, as learned from Done, where 1 is the usual cost.
 	// The fields from Load to Lease are 0 unless Rule is ByLoad.
 	Load, Recent, Cost float64
 

@@ -107,6 +107,9 @@ func New(primary priority.Store, opts *Options) (*Store, error) {
 	if leased, ok := priority.As[interface{ Lease() time.Duration }](primary); ok {
 		options.Lease = leased.Lease()
 	}
+	if split, ok := priority.As[interface{ Accounts() bool }](primary); ok {
+		options.Accounts = split.Accounts()
+	}
 	if timed, ok := priority.As[interface{ Now() time.Time }](primary); ok { // a simulation
 		options.Now = timed.Now
 	}

@@ -11,7 +11,8 @@
 // documents got in the last minute, how long they waited, which customers were busiest,
 // and whether it follows the operators' policies. A process whose report is older than half a
 // minute is gone; the report expires after an hour. [Read] returns all reports, and [Add]
-// adds them up. Members in Python and Node.js write the same reports.
+// adds them up. [Member.WaitOf] tells an application from them how long documents take. Members
+// in Python and Node.js write the same reports.
 package fleet
 
 import (
@@ -20,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -66,10 +68,14 @@ type Member struct {
 	stack
 
 	who      Report // the fields that never change
+	store    *priority.RedisStore
 	follower *control.Follower
 	fallback *fallback.Store
 	seen     *collector
 	writer   *writer
+
+	waiting sync.Mutex
+	waits   *waits // nil: nobody has asked for them
 }
 
 type stack = priority.Store
@@ -96,8 +102,8 @@ func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Member{who: whoIs(opts.Name), seen: newCollector(time.Now())}
-	m.who.Levels = store.Last()
+	m := &Member{who: whoIs(opts.Name), store: store, seen: newCollector(time.Now())}
+	m.who.Levels, m.who.Accounts = store.Last(), store.Accounts()
 	m.writer = newWriter(client, keys.Prefix(store.Prefix()), m.who.ID, m.json)
 	log := &logger{Logger: cmp.Or(opts.Logger, slog.Default()), degraded: m.Degraded}
 	m.writer.onError = log.reports

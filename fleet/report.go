@@ -35,6 +35,9 @@ type Report struct {
 	// Overrides reports whether the process applies operators' overrides.
 	Overrides bool `json:"overrides"`
 
+	// Accounts reports whether the process splits names into accounts and users.
+	Accounts bool `json:"accounts,omitempty"`
+
 	// Degraded reports whether the process's last call to Redis failed, so that a
 	// fallback answers.
 	Degraded bool `json:"degraded"`

@@ -61,8 +61,7 @@ local reset_in = count_text and max(call('PTTL', KEYS[1]), 0) or 0
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
 local members = {':fades', ':averages'}
-local reply, next_level, is_flood
-local order = 0 -- no document in order gets an earlier level
+local reply, next_level, is_flood, in_order_level
 for at = 2, #KEYS, 2 do -- the customer's set, and the account's
   local set, due = KEYS[at], now
 -- begin pending
@@ -133,20 +132,19 @@ for at = 2, #KEYS, 2 do -- the customer's set, and the account's
     end
     -- The newest document that is due, and the oldest. In the set, a flood's documents come first,
     -- the newest of them at the front, and the others last, the newest of them at the end.
-    local newest, oldest = 0, 256 * now
+    local newest, newest_flood, oldest = 0, 0, 256 * now
     if ordinary > 0 then
       local from, to = format('%d', 256 * since), format('(%d', 256 * (now + 1))
       newest = call('ZRANGE', set, to, from, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
-      order = newest % 256
       oldest = ordinary == 1 and newest or call('ZRANGE', set, from, to, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
     end
     if flood > 0 then
       local from, to = format('-%d', 256 * (now - longest_lease)), format('(-%d', 256 * (now + 1))
-      local of_flood = -call('ZRANGE', set, to, from, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2]
-      newest, order = max(newest, of_flood), max(order, of_flood % 256)
+      newest_flood = -call('ZRANGE', set, to, from, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2]
       oldest = min(oldest, -call('ZRANGE', set, from, to, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2])
     end
-    reply = {2, newest % 256, 0, (count_text or 0) + 0, reset_in, 0, recent, average, ordinary + flood, flood,
+    in_order_level = max(newest % 256, newest_flood % 256)
+    reply = {2, max(newest, newest_flood) % 256, 0, (count_text or 0) + 0, reset_in, 0, recent, average, ordinary + flood, flood,
       max(now - floor(oldest / 256), 0), latency, lease, 0, 0, 0, 0, scheduled, 0, 0}
   end
 
@@ -209,7 +207,7 @@ end
 
 if reply then -- by the load
   if in_order then
-    next_level = max(next_level, order)
+    next_level = max(next_level, in_order_level)
   end
 else -- by the count, if there is one
   local last_level

@@ -206,10 +206,7 @@ for b = 1, sets do
   end
 end
 
--- In order, the newest document of each kind binds the next ones: one that was scheduled, or that
--- is submitted again, may be the newest with an early level, and a flood is not overtaken for it.
-local newest, newest_flood = 0, 0 -- their scores, without the signs
-local reply, placed, due, latest_due = {}, n > 1 and {}, nil, now
+local reply, placed, due, latest_due, newest, newest_flood = {}, n > 1 and {}, nil, now, 0, 0
 for i = 1, n do
   local at, cost, delay = i + 2, ARGV[2 * i], 0
   if placed then -- the first of the call with this id
@@ -231,7 +228,7 @@ for i = 1, n do
     if fresh then -- the numbers are those of another time
       if i > 1 then
         call('ZADD', set, unpack(book.adds))
-        book.all, book.adds = book.all + #book.adds / 2, {} -- more, where some were there before: that only costs a command
+        book.all, book.adds = book.all + #book.adds, {} -- at most
       end
       local all = book.all
 -- begin due
@@ -255,6 +252,9 @@ for i = 1, n do
 -- end due
       book.ordinary, book.flood, book.uncounted = ordinary, flood, uncounted
       book.ended = book.ended or counted_to and 0 or all - ordinary - flood
+      -- Of the newest pending documents, before the last load and in a flood, the times and levels.
+      -- Both bind the next one's level: one that was scheduled, or is submitted again, may be the
+      -- newest with an early level, and a flood must not be overtaken for it.
       if in_order and b == 1 then
         local ordinary = call('ZRANGE', set, format('(%d', 256 * (due + 1)), format('%d', 256 * since), 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
         local flood = call('ZRANGE', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2]

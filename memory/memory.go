@@ -237,6 +237,9 @@ func (s *Store) Lease() time.Duration {
 	return s.lease
 }
 
+// Accounts reports whether names are split into accounts and users.
+func (s *Store) Accounts() bool { return s.accounts }
+
 // locked forgets what has expired and calls do, with the store locked. If ctx has
 // ended it only returns an error: with n entries, one for each.
 func (s *Store) locked(ctx context.Context, operation, customer string, n int, do func(now time.Time)) error {

@@ -81,8 +81,8 @@ type History struct {
 	// Latency is the average time from Submit to Done, in tenths of a second; 0: not
 	// known. Documents beyond the last load do not count.
 	Latency int64
-	// Cost is how long the documents are worked on, in thousandths of the median of the
-	// customers; 0: not known, as if it were 1000.
+	// Cost is how long the documents are worked on, in thousandths of what is usual; 0: not
+	// known, as if it were 1000.
 	Cost int64
 	// Lost is a time: documents before the last load that were due before it are presumed lost.
 	Lost time.Time

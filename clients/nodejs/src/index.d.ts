@@ -91,7 +91,7 @@ export interface State {
   readonly load: number;
   /** How many documents were submitted recently, at most 512: each counts 1, then half as much after each day. */
   readonly recent: number;
-  /** The cost of the customer's documents, by the times passed to done; 1 is the median over the customers. */
+  /** The cost of the customer's documents, by the times passed to done; 1 is the usual cost. */
   readonly cost: number;
   /** How many documents are pending. */
   readonly pending: number;
@@ -194,10 +194,11 @@ export interface CallOptions {
 export interface SubmitOptions extends CallOptions {
   /**
    * How much work the document is, a finite number of at least 0, in any unit that all
-   * documents share: pages, tokens, bytes. It is compared with the median over the customers
-   * whose documents this store has submitted, from the third customer on, and more than 100
-   * times that counts as 100 times. 0 means unknown: then the cost comes from the times passed
-   * to done for the customer's documents. Default: 0.
+   * documents share: pages, tokens, bytes. It is compared with what is usual among the customers
+   * whose documents this store has submitted, from the third customer on: their geometric mean
+   * without the cheapest fifth and the dearest fifth. More than 100 times that counts as 100
+   * times. 0 means unknown: then the cost comes from the times passed to done for the customer's
+   * documents. Default: 0.
    */
   cost?: number;
 }
@@ -248,7 +249,7 @@ export class Store {
   /**
    * Ends a document's pending state, and returns how long it was pending and at which level;
    * undefined if it was not pending, or the fallback does not know it. took is the processing
-   * time in milliseconds, 0 (the default) if unknown. Compared with the median over the
+   * time in milliseconds, 0 (the default) if unknown. Compared with what is usual among the
    * customers, once this store knows three of them, it is the cost of the customer's documents
    * that are submitted without one. A done may always be repeated: a second one does nothing.
    */

@@ -45,7 +45,7 @@ class Store {
   #policies; // what decides: its own policies, or those that operators have set
   #lease;
   #submittedCosts = new Costs();
-  #workTimes = new Costs(); // the milliseconds that are passed to done
+  #workTimes = new Costs(); // the seconds of work that done is told
   #calls = new Set(); // close waits for them
   #closing;
 
@@ -188,7 +188,7 @@ class Store {
     const passed = copyOf(documents, maxDocuments.done);
     const ids = passed.map((id) => bytesOf(id, 'a document'));
     checkAmount('took, in milliseconds,', took, '0 (unknown)');
-    const work = Math.min(took, longestWork) / ids.length; // on each document
+    const work = Math.min(took, longestWork) / 1000 / ids.length; // seconds for each document
     const { reply, name } = await this.#run(operation, 'done', customer, [String(this.#workTimes.relative(work)), '', ...ids], 2 * ids.length, options);
     const ended = passed.flatMap((document, i) => {
       const [latency, level] = reply.slice(2 * i, 2 * i + 2);

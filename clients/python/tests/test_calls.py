@@ -70,7 +70,7 @@ class Wrong(unittest.TestCase):
         for wrong in ("12", None, True, timedelta(seconds=1)):
             self.assertRaises(TypeError, own.submit_n, "acme", [docpriority.Document("a", wrong)])
         self.assertRaises(docpriority.NotCountedError, own.submit_n, "acme", [docpriority.Document("a", Fraction(1, 3))])
-        self.assertEqual(own._calls._costs._history, ({}, []))
+        self.assertEqual(own._calls._costs._history, ({}, [], 0.0))
 
 
 class Answers(unittest.TestCase):

@@ -97,7 +97,7 @@ class State:
     """The documents submitted recently, at most 512: each counts 1, then half as much after each day."""
 
     cost: float = 0.0
-    """The cost of the customer's documents, by the times passed to ``done``; 1 is the median over the customers."""
+    """The cost of the customer's documents, by the times passed to ``done``; 1 is the usual cost."""
 
     pending: int = 0
     """How many documents are pending."""

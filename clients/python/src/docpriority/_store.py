@@ -87,10 +87,10 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         Submitting a pending document again renews its lease and counts nothing.
 
         ``cost`` is how much work the document is, in any unit that all documents share: pages, tokens, bytes. It is
-        compared with what this process has submitted: with the median of at most a thousand customers, once there are
-        three, each of whom has the median of their latest three documents. 0 means that it is not known: then the
-        document costs what the customer's documents took, by ``done``. A cost that is negative, infinite or not a
-        number is a ``ValueError``.
+        compared with what is usual in this process: the geometric mean of at most a thousand customers without the
+        cheapest fifth and the dearest fifth, once there are three. Each has the median of their latest three documents.
+        0 means that it is not known: then the document costs what the customer's documents took, by ``done``. A cost
+        that is negative, infinite or not a number is a ``ValueError``.
         """
         return self._run(lambda: self._calls.submit_n(customer, [Document(document, cost)], "submit"))[0]
 
