@@ -35,14 +35,14 @@ func queueSequence(random *rand.Rand, customers []string, isDelayed, isRepeated 
 			continue
 		case 1:
 			c.operation = prioritytest.DoneN
-			for range 1 + random.IntN(8) {
+			for range 1 + random.IntN(20) {
 				c.documents = append(c.documents, numbered(random.IntN(submitted+1), 1)...)
 			}
 		default:
 			c.documents = numbered(submitted, 1+random.IntN(12))
 			submitted += len(c.documents)
 			if isRepeated && random.IntN(2) == 0 {
-				c.documents[0] = numbered(random.IntN(submitted), 1)[0]
+				c.documents = numbered(random.IntN(min(submitted, 8)), 1) // one with an early level
 			}
 			if isDelayed {
 				for range c.documents {
