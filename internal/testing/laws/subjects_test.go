@@ -54,7 +54,7 @@ var options = priority.RedisOptions{
 	Policy: priority.Policy{ResetInterval: 20 * time.Minute, Turns: 4},
 	Tiers: map[string]priority.Policy{
 		"short":   {Thresholds: []int64{-1, -3, -9}, ResetInterval: 15 * time.Minute, Loads: []float64{1, 8.5}, Turns: 6},
-		"ordered": {Loads: []float64{2, 8, 32}, Turns: 6, InOrder: true},
+		"ordered": {Loads: []float64{2, 16, 128}, Turns: 6, InOrder: true},
 		"steady":  {ResetMode: priority.SinceLastReset, ResetInterval: 10 * time.Minute},
 	},
 	TierOf: func(customer string) string { tier, _, _ := strings.Cut(customer, " "); return tier },
