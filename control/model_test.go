@@ -80,7 +80,7 @@ func (m *model) step() (what string, err, want error) {
 		return "end " + customer, err, nil
 	case 4:
 		forget()
-		return "its end: " + customer, m.client.Del(ctx, keyOf(customer)).Err(), nil
+		return "its end: " + customer, m.client.Del(ctx, m.store.Keys(customer).Override).Err(), nil
 	case 5, 6:
 		applied, replaces := control.Applied{By: change.By, Why: change.Why}, []int64{m.rules.Version, control.AnyVersion, m.rules.Version + 1}[m.IntN(3)]
 		if m.IntN(3) > 0 {
