@@ -41,7 +41,8 @@ class Customer:
     def over(self, now: int) -> bool:
         """Reports whether none of it matters any more."""
         ends = self.sorted[:1] + self.sorted[-1:]
-        return now > self.reset_at and now > self.fades_at and all(abs(score) < 256 * (now - DAY) for score, _ in ends)
+        faded = now > self.fades_at and now - self.counted_to >= _HOUR  # else later documents count besides
+        return now > self.reset_at and faded and all(abs(score) < 256 * (now - DAY) for score, _ in ends)
 
     def recent(self, now: int) -> int:
         left = self.fades_at - now
