@@ -9,6 +9,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/itemerrors"
+	"github.com/docpriority/priority/internal/keys"
 	"github.com/docpriority/priority/internal/script"
 )
 
@@ -92,10 +93,15 @@ func (s *Store) try(ctx context.Context, counts bool, call func() error) (fails 
 	return true, err
 }
 
-// counted forgets memory's numbers of a customer whom the primary has now counted.
+// counted forgets memory's numbers of a customer whom the primary has now counted, and of the
+// account, which it counted too.
 func (s *Store) counted(customer string) {
-	if s.used.Load() {
-		_ = s.memory.Reset(context.Background(), customer)
+	if !s.used.Load() {
+		return
+	}
+	_ = s.memory.Reset(context.Background(), customer)
+	if account, _, isUser := keys.Account(customer); isUser && s.memory.Accounts() {
+		_ = s.memory.Reset(context.Background(), account)
 	}
 }
 
