@@ -50,6 +50,10 @@ type AdminOptions struct {
 	// Prefix begins the keys. Default: "priority".
 	Prefix string
 
+	// Accounts is as the workers' RedisOptions.Accounts: an Admin changes a user of an account
+	// where the workers look for it. Default: names are not split.
+	Accounts bool
+
 	// Timeout bounds every call, and every 1,000 overrides that are read or imported, if
 	// the client respects deadlines (ContextTimeoutEnabled). Default: 2 s. Negative: only
 	// the call's context does.
@@ -78,7 +82,7 @@ func NewAdmin(client redis.UniversalClient, opts *AdminOptions) (*Admin, error) 
 		opts = &AdminOptions{}
 	}
 	timeout := cmp.Or(opts.Timeout, 2*time.Second)
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: opts.Prefix, Timeout: timeout})
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: opts.Prefix, Accounts: opts.Accounts, Timeout: timeout})
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +191,9 @@ func notChanged(key string, failure *script.Failure) error {
 	return fmt.Errorf("control: the policies in %q were not changed: %w", key, failure.Err)
 }
 
-// Reset forgets a customer's count and pending documents, as priority.Store does, and logs it.
+// Reset forgets a customer's count and pending documents, as priority.Store does, and logs it. A
+// user's documents still count in the account until they are done or their lease ends; Reset of an
+// account leaves its users as they are.
 func (a *Admin) Reset(ctx context.Context, customer string, change Change) error {
 	if err := errors.Join(check.Customer(customer), change.validate()); err != nil {
 		return err
@@ -205,8 +211,9 @@ func (a *Admin) Reset(ctx context.Context, customer string, change Change) error
 // about the customer expire by age. It returns how many keys it removed.
 //
 // A later Done of a pending document does nothing and is no error. The next document counts
-// as the customer's first. Forget does not reach data outside Redis, such as processes'
-// memory, backups and the queue: docs/operate.md lists it.
+// as the customer's first. As with Reset, an account and its users are forgotten one by one, and
+// the account's set names a user's documents until they are done. Forget does not reach data outside
+// Redis, such as processes' memory, backups and the queue: docs/operate.md lists it.
 func (a *Admin) Forget(ctx context.Context, customer string, change Change) (removed int, err error) {
 	if err := errors.Join(check.Customer(customer), change.validate()); err != nil {
 		return 0, err

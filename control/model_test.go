@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ type model struct {
 	followed     control.Applied
 }
 
-var customers = []string{"acme", "a}%7D", "\xff"}
+var customers = []string{"acme", "a}%7D", "acme/a}/", "\xff"}
 
 // lasting returns an override with its length, in whole hours, in place of its times.
 func lasting(o control.Override) control.Override {
@@ -79,7 +80,7 @@ func (m *model) step() (what string, err, want error) {
 		return "end " + customer, err, nil
 	case 4:
 		forget()
-		return "its end: " + customer, m.client.Del(ctx, keyOf(customer)).Err(), nil
+		return "its end: " + customer, m.client.Del(ctx, m.store.Keys(customer).Override).Err(), nil
 	case 5, 6:
 		applied, replaces := control.Applied{By: change.By, Why: change.Why}, []int64{m.rules.Version, control.AnyVersion, m.rules.Version + 1}[m.IntN(3)]
 		if m.IntN(3) > 0 {
@@ -144,7 +145,11 @@ func (m *model) compare() {
 		m.t.Errorf("Redis has\n%s\n%+v\n%s, not\n%s\n%+v\n%s", jsonOf(rules), all, log, jsonOf(m.rules), m.overrides, m.log)
 	}
 	for _, customer := range customers {
-		got, want := must(m.store.Peek(ctx, customer))(m.t).Bounds, m.overrides[customer].Bounds
+		override, own := m.overrides[customer]
+		if account, _, isUser := strings.Cut(customer, "/"); isUser && !own && m.store.Accounts() {
+			override = m.overrides[account]
+		}
+		got, want := must(m.store.Peek(ctx, customer))(m.t).Bounds, override.Bounds
 		if got.Level(1, 9) != want.Level(1, 9) || got.Level(9, 9) != want.Level(9, 9) {
 			m.t.Errorf("Peek(%q) has %+v, not %+v", customer, got, want)
 		}
@@ -164,13 +169,15 @@ func (m *model) compare() {
 	}
 }
 
-// Random commands do what they do to a model.
+// Random commands do what they do to a model, with accounts and without.
 func TestAdmin_Model(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	for seed := range uint64(60) {
 		check(t, w.client.FlushAll(t.Context()).Err())
-		w.store = newWorker(t, w.client, nil, control.Options{})
+		accounts := seed%2 > 0
+		w.admin = must(control.NewAdmin(w.client, &control.AdminOptions{Timeout: time.Minute, Accounts: accounts}))(t)
+		w.store = newWorker(t, w.client, &priority.RedisOptions{Accounts: accounts}, control.Options{})
 		check(t, w.store.Refresh(t.Context()))
 		m := &model{world: w, Rand: rand.New(rand.NewPCG(seed, 1)), overrides: make(map[string]control.Override)}
 		var steps []string

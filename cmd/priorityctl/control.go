@@ -38,7 +38,11 @@ good file is replaced, until an operator has imported an export, or decided on t
 		if loss := s.Loss(c.ctx()); loss != "" && !*yes {
 			return fmt.Errorf("%s: nothing was exported; control import brings back an earlier export, and -yes prints what is left", loss)
 		}
-		backup, err := c.Admin.Export(c.ctx())
+		s, err := s.OfOverrides(c.ctx())
+		if err != nil {
+			return err
+		}
+		backup, err := s.Admin.Export(c.ctx())
 		if err != nil {
 			return err
 		}
@@ -59,7 +63,7 @@ the overrides of the same customers. It may be run again, with -force.
 	flags.register(command)
 	force := command.Flags().Bool("force", false, "replace what is there")
 	registerJSON(command)
-	return connected(command, flags.check, func(c *call, args []string) error {
+	return looking(command, flags.check, func(c *call, s *insight.Snapshot, args []string) error {
 		text, source, err := readInput(args[0], c.command.InOrStdin())
 		if err == nil {
 			err = c.needAll()
@@ -71,7 +75,11 @@ the overrides of the same customers. It may be run again, with -force.
 		if err := json.Unmarshal(text, &backup); err != nil {
 			return usageError("%s: %w", source, err)
 		}
-		done, err := c.Admin.Import(c.ctx(), &backup, *force, flags.change(c))
+		s, err = s.OfOverrides(c.ctx())
+		if err != nil {
+			return err
+		}
+		done, err := s.Admin.Import(c.ctx(), &backup, *force, flags.change(c))
 		if errors.Is(err, control.ErrConflict) {
 			return fmt.Errorf("%w: nothing was changed; -force replaces the policies, and the overrides of the same customers", err)
 		} else if err != nil {

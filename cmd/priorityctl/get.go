@@ -8,9 +8,12 @@ import (
 
 const getLong = `Get says which level a customer's next document gets and why, by the rule that the
 customer is counted by; what its documents got in the last hour, by the workers'
-reports; and who has set an override, why and until when. It changes nothing.
+reports; and who has set an override, why and until when. It changes nothing. Where the
+fleet splits names, acme is an account, with who of its users sends most; of acme/mary it
+shows both loads, and which one decides.
 
   priorityctl get acme
+  priorityctl get acme/mary
   priorityctl list -level 9 -json | priorityctl get -from -
 
 A customer is any bytes: -from names those that a shell cannot. Put a name that

@@ -198,9 +198,15 @@ func holds(t *testing.T, text string, wants ...string) {
 }
 
 // join makes a member of the fleet, whose reports are in Redis when it returns.
-func join(t *testing.T, client *redis.Client, name string, thresholds ...int64) *fleet.Member {
+func join(t *testing.T, client *redis.Client, name string) *fleet.Member {
 	t.Helper()
-	member, err := fleet.Join(client, &fleet.Options{Name: name, Store: priority.RedisOptions{Timeout: time.Minute, Policy: priority.Policy{Thresholds: thresholds}}})
+	return joinWith(t, client, name, priority.RedisOptions{})
+}
+
+func joinWith(t *testing.T, client *redis.Client, name string, options priority.RedisOptions) *fleet.Member {
+	t.Helper()
+	options.Timeout = time.Minute
+	member, err := fleet.Join(client, &fleet.Options{Name: name, Store: options})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,8 @@ import (
 
 const listLong = `List prints every customer that Redis knows, in the order of SCAN, on all masters of a
 cluster. NEXT is the level of a document that arrives now. It looks at every key of
-Redis at a bounded pace, which spares the fleet; some customers may appear twice.
+Redis at a bounded pace, which spares the fleet; some customers may appear twice. Where
+the fleet splits names, an account's line has what its users submit: get names them.
 
   priorityctl list -level 8,9
   priorityctl list -corrupt
@@ -55,7 +56,7 @@ func (f *listFlags) print(c *call, s *insight.Snapshot, _ []string) error {
 	}
 	c.warn(s)
 	var missing insight.Missing
-	printed, rows := 0, table{}
+	printed, rows := 0, table{accounts: s.Accounts}
 	for brief, err := range s.Customers(c.ctx(), f.pace) {
 		switch {
 		case err != nil && (len(c.masters) == 1 || c.ctx().Err() != nil):
@@ -84,6 +85,9 @@ func (f *listFlags) print(c *call, s *insight.Snapshot, _ []string) error {
 
 // want reports whether a customer is asked for. A corrupt one has no level.
 func (f *listFlags) want(brief insight.Brief) bool {
+	if brief.OfAccount {
+		return false // the account's line has it
+	}
 	if brief.State == nil {
 		return f.levels == nil
 	}

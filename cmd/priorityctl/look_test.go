@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/testing/redistest"
@@ -63,6 +64,45 @@ func TestGet(t *testing.T) {
 	}
 }
 
+// Users are looked for where the workers have them, by the reports or, without any, by the keys.
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	member := joinWith(t, client, "w1", priority.RedisOptions{Accounts: true})
+	submit(t, member, "acme/mary", 300)
+	submit(t, member, "acme/bob}", 2)
+	if _, err := member.NextN(t.Context(), "acme/eve", 30); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "332 documents") })
+	says := func() {
+		t.Helper()
+		holds(t, o.ok("get", "acme"), "302, the oldest for", "user acme/mary:", "300 pending", "user acme/bob}:", "2 pending")
+		holds(t, o.ok("get", "acme/mary"), "the account's load > 32,768, ≥ 16 pending", "300, the oldest", "; the account's decides.", "of the account's flood")
+		holds(t, o.ok("get", "acme/bob}"), "2, the oldest for", "account acme: load", "the account's decides")
+		if listed := objects(t, o.ok("list", "-json")); len(listed) != 2 {
+			t.Errorf("list has %v", listed)
+		}
+		o.ok("override", "set", "acme", "-level", "3", "-for", "1h", "-why", "x")
+		holds(t, o.ok("get", "acme/bob}"), "pinned to level 3, until", "of the account acme", "has its account's override")
+		o.ok("override", "set", "acme/bob}", "-level", "2", "-for", "1h", "-why", "x")
+		if d, err := member.Peek(t.Context(), "acme/bob}"); err != nil || d.NextLevel != 2 {
+			t.Errorf("%+v, %v", d, err)
+		}
+		holds(t, o.ok("override", "list"), "pinned to level 2 acme/bob}")
+		o.ok("override", "end", "acme", "acme/bob}", "-why", "x")
+	}
+	says()
+	holds(t, o.ok("list"), "ACCOUNT (get names its users)", "count -29", "acme/eve")
+	holds(t, o.ok("top"), "302 302", "acme 9 9 -29 30", "acme/eve")
+	if err := member.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	says()
+	holds(t, o.ok("reset", "acme/mary", "-yes"), "300 pending", "counts in the account until it is done")
+	holds(t, o.ok("get", "acme"), "302, the oldest for")
+}
+
 // What callers got, by level and rule; and what waits by the level that it has.
 func TestTop(t *testing.T) {
 	t.Parallel()
@@ -85,6 +125,22 @@ func TestTop(t *testing.T) {
 	if out := o.reading(o.ok("top", "-json")).ok("get", "-from", "-", "-json"); len(objects(t, out)) != 3 {
 		t.Errorf("get of top has\n%s", out)
 	}
+}
+
+// Documents wait from when they are due: those of a flood for longer than the lease of others.
+func TestTop_Waiting(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	at := func(ago time.Duration, level int) float64 { return float64(256*time.Now().Add(-ago).UnixMilli() + int64(level)) }
+	const lease = 3 * time.Minute // at a latency of a second
+	client.ZAdd(t.Context(), "priority:{acme}:pending", redis.Z{Member: ":fades", Score: float64(time.Now().Add(24 * time.Hour).UnixMilli())}, redis.Z{Member: ":averages", Score: 10_001_000},
+		redis.Z{Member: "flood", Score: -at(2*lease, 6)}, redis.Z{Member: "flood lost", Score: -at(25*time.Hour, 6)}, redis.Z{Member: "flood later", Score: -at(-lease, 6)},
+		redis.Z{Member: "waits", Score: at(lease/2, 2)}, redis.Z{Member: "lost", Score: at(2*lease, 2)}, redis.Z{Member: "later", Score: at(-lease, 2)})
+	write(t, client, fleet.Report{ID: "w1", Name: "w1", Levels: 9, Overrides: true, Busiest: []fleet.Busy{{Customer: "acme", Rule: priority.ByLoad, Level: 2, Pending: 2}}}, 0)
+	holds(t, o.ok("top"), "2 0 1 - - 1m30s", "6 0 1 - - 6m", "0 2 6m")
+	holds(t, o.ok("get", "acme"), "pending 2, the oldest for 6m", "flood 1 of them", "scheduled 2 more", "but those of a flood do for 24h")
+	_, status, _ := o.ask("status")
+	holds(t, status, "acme: 2 pending; others do not wait for them")
 }
 
 // On a terminal top is live, within its lines, until it is interrupted; then the terminal is

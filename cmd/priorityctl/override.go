@@ -66,6 +66,10 @@ func newOverrideSet() *cobra.Command {
 			return usageError("level %d: the queue's levels are 1 to %d", level, s.Last)
 		}
 		return c.eachCustomer(names, func(name string) (any, error) {
+			s, err := s.Of(c.ctx(), name)
+			if err != nil {
+				return nil, err
+			}
 			state, err := s.Peek(c.ctx(), name)
 			corrupt := errors.Is(err, priority.ErrCorrupt)
 			if err != nil && !corrupt { // before it is listed
@@ -75,7 +79,7 @@ func newOverrideSet() *cobra.Command {
 			if len(names) == 1 && !corrupt {
 				change.notes = []string{nextLevel(s, state, bounds), s.Following() + "."}
 			}
-			change.Replaced, err = c.Admin.SetOverride(c.ctx(), name, bounds, set.lasts, set.change(c))
+			change.Replaced, err = s.Admin.SetOverride(c.ctx(), name, bounds, set.lasts, set.change(c))
 			return change, err
 		})
 	})
@@ -153,13 +157,17 @@ func newOverrideEnd() *cobra.Command {
 	flags.register(command)
 	from.register(command)
 	registerJSON(command)
-	return connected(command, flags.check, func(c *call, args []string) error {
+	return looking(command, flags.check, func(c *call, s *insight.Snapshot, args []string) error {
 		names, err := from.customers(c, args)
 		if err != nil {
 			return err
 		}
 		return c.eachCustomer(names, func(name string) (any, error) {
-			ended, err := c.Admin.EndOverride(c.ctx(), name, flags.change(c))
+			s, err := s.Of(c.ctx(), name)
+			if err != nil {
+				return nil, err
+			}
+			ended, err := s.Admin.EndOverride(c.ctx(), name, flags.change(c))
 			return overrideChange{Name: customer.NameOf(name), Says: "the override has ended", Replaced: ended}, err
 		})
 	})
@@ -171,8 +179,8 @@ func newOverrideList() *cobra.Command {
 		Long: "List prints all overrides, the next to end first: who set them, and why.\n\n  priorityctl override list",
 	}
 	registerJSON(command)
-	return connected(command, nil, func(c *call, _ []string) error {
-		all, err := c.Overrides(c.ctx())
+	return looking(command, nil, func(c *call, s *insight.Snapshot, _ []string) error {
+		all, err := s.Overrides(c.ctx())
 		missing, ok := errors.AsType[insight.Missing](err)
 		if err != nil && !ok {
 			return err

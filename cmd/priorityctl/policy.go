@@ -85,6 +85,9 @@ func writePolicy(out io.Writer, policy priority.Policy) {
 	if policy.Turns > 0 {
 		fmt.Fprintf(out, "%s\n", insight.Wrap(insight.Turns, 79))
 	}
+	if policy.InOrder {
+		fmt.Fprintln(out, insight.InOrder)
+	}
 }
 
 func newPolicyCheck() *cobra.Command {
@@ -94,7 +97,7 @@ func newPolicyCheck() *cobra.Command {
 invalid. A file has the fields of a priority.Policy; a missing one takes the
 default's value. Tiers are one more field:
 
-  {"thresholds": [-2, -9], "tiers": {"gold": {"thresholds": [-50]}}}`,
+  {"thresholds": [-2, -9], "in_order": true, "tiers": {"gold": {"thresholds": [-50]}}}`,
 	}
 	registerJSON(command)
 	command.RunE = func(command *cobra.Command, args []string) error {

@@ -16,7 +16,8 @@ import (
 const resetLong = `Reset forgets customers' counts and what is pending, corrupt keys too: the next
 document counts as the first and gets level 1. Documents in the queue stay there. With
 -all it removes the override too, and so all that Redis has of a customer, except what
-the log says, for 90 days. It cannot be undone. On a terminal it shows what goes and
+the log says, for 90 days. An account and its users are reset one by one; a user's
+documents count in the account until they are done. It cannot be undone. On a terminal it shows what goes and
 asks; elsewhere it needs -yes.
 
   priorityctl reset acme

@@ -48,12 +48,12 @@ func TestPolicy(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
 	member := join(t, client, "w1")
-	team := file(t, "team.json", `{"thresholds": [-2, -9], "tiers": {"gold": {"thresholds": [-50]}}}`)
+	team := file(t, "team.json", `{"thresholds": [-2, -9], "in_order": true, "tiers": {"gold": {"thresholds": [-50]}}}`)
 	holds(t, o.ok("policy"), "the workers' own options decide", "5 load > 8,192 count < -8 10–11", "the only worker follows")
 	alone(t).refused(exitUsage, "team.json: not a policy", "policy", "check", file(t, "team.json", `{"thresholds": [2, 1, 3]}`))
-	holds(t, alone(t).ok("policy", "check", team), "3 load > 32,768", "count < -9", "Tier: gold", "priority.Policy{", "Thresholds: []int64{-2, -9}")
+	holds(t, alone(t).ok("policy", "check", team), "3 load > 32,768", "count < -9", "Tier: gold", "priority.Policy{", "Thresholds: []int64{-2, -9}", "In order: no document gets", "InOrder: true")
 	o.refused(exitUsage, "-why is missing", "policy", "apply", team)
-	holds(t, o.ok("policy", "apply", team, "-why", "fewer levels", "-by", "mary"), "Version 1: 3 levels, thresholds [-2 -9]", "1 tier: gold", "the only worker follows")
+	holds(t, o.ok("policy", "apply", team, "-why", "fewer levels", "-by", "mary"), "Version 1: 3 levels, thresholds [-2 -9], in order,", "1 tier: gold", "the only worker follows")
 	if d, err := member.NextN(t.Context(), "acme", 12); err != nil || d[11].Level != 3 {
 		t.Errorf("%v, %v", d, err)
 	}

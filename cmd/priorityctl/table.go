@@ -11,13 +11,18 @@ import (
 // table writes customers in columns; a column of the other rule has "-".
 type table struct {
 	reported bool // whether the customers come from workers' reports
+	accounts bool // whether users submit for their accounts
 }
 
 func (t table) heading() string {
-	if t.reported {
-		return fmt.Sprintf("%6s  %4s  %10s  %9s  %7s  %9s  CUSTOMER", "LATEST", "NEXT", "COUNT/LOAD", "DOCUMENTS", "PENDING", "OLDEST")
+	who := "CUSTOMER"
+	if t.accounts {
+		who = "ACCOUNT (get names its users)"
 	}
-	return fmt.Sprintf("%4s  %-5s  %10s  %7s  %9s  %9s  CUSTOMER", "NEXT", "RULE", "COUNT/LOAD", "PENDING", "OLDEST", "RESETS IN")
+	if t.reported {
+		return fmt.Sprintf("%6s  %4s  %10s  %9s  %7s  %9s  %s", "LATEST", "NEXT", "COUNT/LOAD", "DOCUMENTS", "PENDING", "OLDEST", who)
+	}
+	return fmt.Sprintf("%4s  %-5s  %10s  %7s  %9s  %9s  %s", "NEXT", "RULE", "COUNT/LOAD", "PENDING", "OLDEST", "RESETS IN", who)
 }
 
 func (t table) line(b insight.Busy) string {

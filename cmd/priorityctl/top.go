@@ -21,9 +21,10 @@ fleet.Join, or its equivalent in another language.
   priorityctl top -once
 
 DOCS are documents that got the level in the last minute; PENDING and OLDEST what waits
-there, of the customers that reports name; MEDIAN and 95TH the time from Submit to Done.
+there, of the customers that reports name; MEDIAN and 95TH the time from Submit, or from
+when the document was due, to Done.
 LATEST and NEXT are the level of the customer's latest document, and of one that arrives
-now.`
+now. Where the fleet splits names, a line is an account; get names its users.`
 
 func newTop() *cobra.Command {
 	command := &cobra.Command{Use: "top", Long: topLong}

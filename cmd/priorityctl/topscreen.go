@@ -126,7 +126,7 @@ func wait(d time.Duration) string {
 }
 
 func (d drawing) busiest() []string {
-	t := table{reported: true}
+	t := table{reported: true, accounts: d.snapshot.Accounts}
 	lines := []string{d.styled(bold, t.heading())}
 	for _, b := range d.top.Busiest {
 		lines = append(lines, t.line(b))

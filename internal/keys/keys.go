@@ -4,6 +4,7 @@ package keys
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/docpriority/priority/internal/check"
@@ -40,6 +41,23 @@ func Account(customer string) (account, user string, ok bool) {
 // OfUser returns the key of a user of an account, which lives where the account's keys do.
 func (p Prefix) OfUser(account, user, kind string) string {
 	return p.text() + ":{" + escaped(account) + "}/" + escaped(user) + ":" + kind
+}
+
+// Document returns whose document a member of an account's set of pending documents is, and the
+// document's id; in other sets, all are the account's own. It is false for members that are no
+// document.
+func Document(account, member string) (customer, id string, ok bool) {
+	id, marked := strings.CutPrefix(member, ":")
+	if !marked || strings.HasPrefix(id, ":") {
+		return account, id, true
+	}
+	id, ok = strings.CutPrefix(id, "/")
+	length, rest, _ := strings.Cut(id, "/")
+	bytes, err := strconv.Atoi(length)
+	if !ok || err != nil || bytes < 0 || bytes > len(rest) {
+		return "", "", false
+	}
+	return account + "/" + unescaper.Replace(rest[:bytes]), rest[bytes:], true
 }
 
 // Of returns the key of a customer. The braces are the hash tag by which a Redis Cluster

@@ -1,11 +1,13 @@
 package priorityasynq
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -44,20 +46,24 @@ func invalid(what string) error {
 // are asynq's, [Document] and [Cost]. Pass all of them to Enqueue: asynq hides the options
 // of asynq.NewTask, so these do not apply to a customer's task. An asynq.Queue among them is
 // ignored. asynq.Group and asynq.Unique are refused: a group's tasks are served as one, and
-// a task would be unique, like an asynq.TaskID, only within its level.
+// a task would be unique only within its level.
+//
+// An asynq.TaskID is also the document's id, if there is no Document: as long as the document is
+// pending, its task gets the same level again, so that asynq finds the one that is there. A task
+// of asynq.ProcessIn or asynq.ProcessAt counts from then on.
 //
 // A task of an empty customer goes to asynq unchanged, except that headers left by a
 // customer's task are removed.
 //
 // If the store fails, or an argument is invalid, which wraps [priority.ErrInvalid], nothing
 // is enqueued. If asynq returns an error, the document is no longer pending. But if asynq
-// already has a task with your document id (asynq.ErrTaskIDConflict), the document ends with
-// that task: if that one has ended, and is only retained or archived, call the store's Done.
+// already has the task (asynq.ErrTaskIDConflict), the document ends with that one: if it has
+// ended, and is only retained or archived, call the store's Done.
 func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
 	if customer == "" || task == nil {
 		return c.client.EnqueueContext(ctx, plainTask(task), opts...)
 	}
-	d, setsTaskID, err := documentFrom(customer, opts)
+	d, delay, err := documentFrom(customer, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +75,7 @@ func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task,
 	if err != nil {
 		return nil, err
 	}
-	decision, err := c.store.Submit(ctx, customer, priority.Document{ID: d.id, Cost: d.cost})
+	decision, err := c.store.Submit(ctx, customer, priority.Document{ID: d.id, Cost: d.cost, Delay: delay})
 	if err != nil {
 		if createsID && errors.Is(err, priority.ErrOutcomeUnknown) { // nobody can submit it again
 			_ = ending.Done(ctx, c.store, d.customer, d.id, 0)
@@ -79,32 +85,36 @@ func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task,
 	level := queue.Name(c.name, decision.Level, c.store.Last())
 	task = asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers)
 	info, err := c.client.EnqueueContext(ctx, task, append(slices.Clone(opts), asynq.Queue(level))...)
-	// A task of asynq's own id is there if go-redis has sent it twice, because a reply was lost.
-	isThere := errors.Is(err, asynq.ErrTaskIDConflict) && (!createsID || !setsTaskID)
-	if err != nil && !isThere {
+	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // a lost reply is such a conflict, too: go-redis sends again
 		_ = ending.Done(ctx, c.store, d.customer, d.id, 0)
 	}
 	return info, err
 }
 
-// documentFrom returns the document that the options describe, and whether they set the
-// task's id.
-func documentFrom(customer string, opts []asynq.Option) (d document, setsTaskID bool, err error) {
+// documentFrom returns the document that the options describe, and in how long its task is due.
+func documentFrom(customer string, opts []asynq.Option) (d document, delay time.Duration, err error) {
 	d.customer = customer
+	taskID := ""
 	for _, opt := range opts {
 		if opt == nil {
 			continue // as asynq does
 		}
 		switch opt.Type() {
 		case asynq.GroupOpt, asynq.UniqueOpt:
-			return d, false, invalid(fmt.Sprintf("option: %v works within one queue, and each level has its own", opt))
+			return d, 0, invalid(fmt.Sprintf("option: %v works within one queue, and each level has its own", opt))
 		case asynq.TaskIDOpt:
-			setsTaskID = true
+			taskID, _ = opt.Value().(string)
+		case asynq.ProcessInOpt:
+			delay, _ = opt.Value().(time.Duration)
+		case asynq.ProcessAtOpt:
+			at, _ := opt.Value().(time.Time)
+			delay = time.Until(at)
 		case documentOpt:
 			d.id, _ = opt.Value().(string)
 		case costOpt:
 			d.cost, _ = opt.Value().(float64)
 		}
 	}
-	return d, setsTaskID, nil
+	d.id = cmp.Or(d.id, taskID)
+	return d, min(max(delay, 0), priority.MaxDelay), nil
 }

@@ -51,8 +51,8 @@ const (
 	costHeader     = "docpriority-cost"
 )
 
-// Document is an option of [Client.Enqueue]: the document's id. Without it, the module
-// makes one. Use an id that you create, never one that customers choose: a customer who
+// Document is an option of [Client.Enqueue]: the document's id. Without it, that is the
+// asynq.TaskID, or else one that the module makes. Use an id that you create, never one that customers choose: a customer who
 // reuses an id gets level 1 each time.
 func Document(id string) asynq.Option { return option{documentOpt, "Document", id} }
 

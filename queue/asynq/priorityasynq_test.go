@@ -45,6 +45,34 @@ func TestEnqueue_Level(t *testing.T) {
 	}
 }
 
+// Tasks for tomorrow change nothing for today's. When they are due, they see each other.
+func TestEnqueue_Later(t *testing.T) {
+	t.Parallel()
+	var passed time.Duration
+	q := openAt(t, func() time.Time { return time.Now().Add(passed) })
+	tomorrow := time.Now().Add(24 * time.Hour)
+	var last *asynq.TaskInfo
+	for number := range 500 {
+		opt := asynq.ProcessAt(tomorrow)
+		if number%2 == 0 {
+			opt = asynq.ProcessIn(24 * time.Hour)
+		}
+		last = q.enqueue("acme", asynq.NewTask("remind", nil), opt)
+	}
+	if last.State != asynq.TaskStateScheduled || last.Queue <= "documents-6" {
+		t.Errorf("the last of 500 tasks for tomorrow is %v in %s", last.State, last.Queue)
+	}
+	for range 2 {
+		if info := q.enqueue("acme", asynq.NewTask("convert", nil), asynq.ProcessAt(time.Unix(1, 0))); info.Queue != "documents-1" {
+			t.Errorf("today's task is in %s", info.Queue)
+		}
+	}
+	passed = 25 * time.Hour
+	if info := q.enqueue("acme", asynq.NewTask("convert", nil)); info.Queue != last.Queue || q.pending("acme") < 500 {
+		t.Errorf("tomorrow's task is in %s, and %d are pending", info.Queue, q.pending("acme"))
+	}
+}
+
 func TestEnqueue_KeepsTheTask(t *testing.T) {
 	t.Parallel()
 	q := open(t)
@@ -98,7 +126,7 @@ func TestEnqueue_Refused(t *testing.T) {
 
 func TestEnqueue_Fails(t *testing.T) {
 	t.Parallel()
-	q := openWith(t, priority.Policy{Thresholds: []int64{}}) // one level, so that ids conflict
+	q := open(t)
 	enqueue := func(opts ...asynq.Option) error {
 		_, err := q.Enqueue(t.Context(), "acme", asynq.NewTask("convert", nil), opts...)
 		return err
@@ -106,18 +134,14 @@ func TestEnqueue_Fails(t *testing.T) {
 	if err := enqueue(asynq.TaskID("team's")); err != nil {
 		t.Fatal(err)
 	}
-	if err := enqueue(asynq.TaskID("team's")); !errors.Is(err, asynq.ErrTaskIDConflict) || q.pending("acme") != 1 {
-		t.Errorf("error %v; %d pending, want 1", err, q.pending("acme"))
+	for range 30 { // a new document would get another level, and its task another queue
+		q.enqueue("acme", asynq.NewTask("convert", nil))
 	}
-	if err := enqueue(asynq.TaskID("invoice"), Document("invoice")); err != nil {
-		t.Fatal(err)
+	if err := enqueue(asynq.TaskID("team's")); !errors.Is(err, asynq.ErrTaskIDConflict) || q.pending("acme") != 31 {
+		t.Errorf("error %v; %d pending, want 31", err, q.pending("acme"))
 	}
-	err := enqueue(asynq.TaskID("invoice"), Document("invoice")) // it ends with the task that is there
-	if !errors.Is(err, asynq.ErrTaskIDConflict) || q.pending("acme") != 2 {
-		t.Errorf("error %v; %d pending, want 2", err, q.pending("acme"))
-	}
-	if err := enqueue(asynq.TaskID(" ")); err == nil || q.pending("acme") != 2 {
-		t.Errorf("error %v; %d pending, want 2", err, q.pending("acme"))
+	if err := enqueue(asynq.TaskID(" ")); err == nil || q.pending("acme") != 31 {
+		t.Errorf("error %v; %d pending, want 31", err, q.pending("acme"))
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -258,12 +282,12 @@ type testQueue struct {
 
 func open(t *testing.T) *testQueue {
 	t.Helper()
-	return openWith(t, priority.Policy{})
+	return openAt(t, time.Now)
 }
 
-func openWith(t *testing.T, policy priority.Policy) *testQueue {
+func openAt(t *testing.T, now func() time.Time) *testQueue {
 	t.Helper()
-	store, err := memory.New(&memory.Options{Policy: policy})
+	store, err := memory.New(&memory.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

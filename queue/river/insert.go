@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/riverqueue/river/rivertype"
 
@@ -18,10 +19,12 @@ import (
 // submission is the document of a job that is being inserted.
 type submission struct {
 	document
-	job int // its index
+	job   int // its index
+	delay time.Duration
 }
 
-// InsertMany submits the documents of all jobs, in one call a customer, and inserts them.
+// InsertMany submits the documents of all jobs, in one call a customer, and inserts them. One
+// whose job has a ScheduledAt counts from then on.
 // If the store fails, or a name or the metadata is invalid, no job is inserted. If the
 // insert fails, the documents are no longer pending. If its transaction is rolled back
 // later, they stay pending until their leases expire.
@@ -56,6 +59,7 @@ func (m *Middleware) InsertMany(
 }
 
 func (m *Middleware) submissionsOf(jobs []*rivertype.JobInsertParams) (submissions []submission) {
+	now := time.Now() // one for all: those of the same time are due at the same time
 	for i, job := range jobs {
 		customer, id, cost := m.customerOf(job)
 		if customer == "" {
@@ -65,7 +69,11 @@ func (m *Middleware) submissionsOf(jobs []*rivertype.JobInsertParams) (submissio
 		if id == "" {
 			id = rand.Text()
 		}
-		submissions = append(submissions, submission{document{Customer: customer, ID: id, Cost: cost}, i})
+		var delay time.Duration
+		if job.ScheduledAt != nil {
+			delay = min(max(job.ScheduledAt.Sub(now), 0), priority.MaxDelay)
+		}
+		submissions = append(submissions, submission{document{Customer: customer, ID: id, Cost: cost}, i, delay})
 	}
 	return submissions
 }
@@ -77,7 +85,8 @@ func (m *Middleware) submit(ctx context.Context, submissions []submission) (leve
 	for customer, indexes := range byCustomer(submissions) {
 		documents := make([]priority.Document, len(indexes))
 		for i, index := range indexes {
-			documents[i] = priority.Document{ID: submissions[index].ID, Cost: submissions[index].Cost}
+			s := submissions[index]
+			documents[i] = priority.Document{ID: s.ID, Cost: s.Cost, Delay: s.delay}
 		}
 		decisions := make([]priority.Decision, 1)
 		if len(documents) == 1 {

@@ -11,6 +11,10 @@
 //  6. One customer's trouble is theirs. It changes nothing for others. The cost of their
 //     documents moves others' costs by at most one customer's share.
 //  7. The policy passes through. PolicyOf and Last of a wrapper are the innermost store's.
+//  8. A document counts from when it is due. It is decided as if those that are due later did
+//     not exist, and its latency begins then.
+//  9. In order, none is overtaken. No document gets an earlier level than one that is pending
+//     and due no later, unless this one was scheduled before, or was submitted again.
 //
 // The subjects are RedisStore, memory.Store, and the stack of fleet.Join. Random sequences
 // without faults are compared, number by number, with a memory.Store that gets the same

@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/keys"
 )
 
 // Totals are documents by the answers that callers got.
@@ -131,8 +131,8 @@ func Pending(tb testing.TB, client redis.Cmdable, key string) (ids []string) {
 		tb.Fatal(err)
 	}
 	for _, member := range members {
-		if member != ":fades" && member != ":averages" {
-			ids = append(ids, strings.TrimPrefix(member, ":")) // an id that begins with one has two
+		if _, id, ok := keys.Document("", member); ok {
+			ids = append(ids, id)
 		}
 	}
 	return ids

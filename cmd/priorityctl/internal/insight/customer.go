@@ -37,10 +37,19 @@ type Customer struct {
 	Policy priority.Policies `json:"policy"`
 	Source string            `json:"policy_name"`
 
-	// Override is what operators have set for the customer. Nil: no override.
+	// ByAccount reports whether the load of the user's account decides, and not the user's own.
+	ByAccount bool `json:"by_account,omitempty"`
+
+	// Users are those of an account, the ones who send most first.
+	Users []User `json:"users,omitempty"`
+
+	// Override is what operators have set for the customer, or else for its account. Nil: no override.
 	Override *Override `json:"override,omitempty"`
 
-	last priority.Level // the queue's last level
+	last    priority.Level // the queue's last level
+	account string         // whose user the customer is; empty: of none
+	inOrder bool           // whether the newest pending document decides, as the policy keeps the order
+	looked  int64          // how many of the pending documents were looked at for Users
 }
 
 // Part is what a customer's documents got in five minutes.
@@ -53,11 +62,19 @@ type Part struct {
 // Customer looks a customer up. It changes nothing. An error wraps
 // [priority.ErrInvalid] or [priority.ErrCorrupt], or is the store's.
 func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error) {
+	s, err := s.Of(ctx, name)
+	if err != nil {
+		return nil, err
+	}
 	state, err := s.Peek(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	account, isUser := s.isUser(name)
 	override, err := s.Admin.Override(ctx, name)
+	if override == nil && err == nil && isUser {
+		override, err = s.Admin.Override(ctx, account)
+	}
 	if Unreachable(err) {
 		return nil, fmt.Errorf("%s: %w", Shown(name), err)
 	} // any other error: it is corrupt, and workers ignore it
@@ -69,6 +86,9 @@ func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error)
 	}
 	if state.Rule == priority.ByLoad {
 		c.Key = s.Store.Keys(name).Pending
+		level, byAccount := levelOf(policy, state, state.Load)
+		c.inOrder = level != state.RuleLevel
+		c.ByAccount = byAccount && !c.inOrder
 	}
 	if override != nil {
 		words := overrideAt(s.Now, *override)
@@ -77,13 +97,20 @@ func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error)
 	if floods(state, policy.Last()) {
 		c.FloodBegan = s.floodBegan(c.Hour)
 	}
-	return c, nil
+	if c.account = account; !isUser {
+		c.account = ""
+		err = s.addUsers(ctx, c)
+	}
+	return c, err
 }
 
 // hourOf returns what a customer's documents got, the earliest part first.
 func (s *Snapshot) hourOf(name string) []Part {
-	parts := []Part{}
-	for _, b := range s.Totals.Busiest {
+	parts, all := []Part{}, s.busiest
+	if _, isUser := s.isUser(name); isUser {
+		all = s.Totals.Busiest
+	}
+	for _, b := range all {
 		if b.Customer == name {
 			for _, p := range slices.Backward(b.Hour) {
 				parts = append(parts, Part{s.At.Add(-p.Ago).UTC().Truncate(time.Second), p.Documents, p.Level})
@@ -99,6 +126,10 @@ var errLater = errors.New("use that version's priorityctl")
 // Peek returns what Redis knows of a customer. An error is for an operator: it says what a
 // corrupt key holds, and how to remove it.
 func (s *Snapshot) Peek(ctx context.Context, name string) (priority.State, error) {
+	s, err := s.Of(ctx, name)
+	if err != nil {
+		return priority.State{}, err
+	}
 	state, err := s.Store.Peek(ctx, name)
 	if err == nil || errors.Is(err, priority.ErrInvalid) {
 		return state, err
@@ -106,11 +137,11 @@ func (s *Snapshot) Peek(ctx context.Context, name string) (priority.State, error
 	if !errors.Is(err, priority.ErrCorrupt) {
 		return state, fmt.Errorf("%s: %w", Shown(name), cause(err))
 	}
-	kind, expected := corruptKind(err), "a count"
+	key, kind := s.corruptKey(name, err)
+	expected := "a count"
 	if kind == keys.Pending {
 		expected = "pending documents"
 	}
-	key := keys.Prefix(s.Prefix).Of(name, kind)
 	if redis.HasErrorPrefix(err, corruptPending+"a later version") {
 		return state, fmt.Errorf("%s: %w: a later version wrote the key %s: %w", Shown(name), priority.ErrCorrupt, Shown(key), errLater)
 	}
@@ -126,12 +157,19 @@ func (s *Snapshot) Peek(ctx context.Context, name string) (priority.State, error
 // If the count's is, they have another code.
 const corruptPending = "CORRUPTPENDING "
 
-// corruptKind returns which of a customer's keys is corrupt, by the error that says so.
-func corruptKind(err error) string {
-	if redis.HasErrorPrefix(err, corruptPending) {
-		return keys.Pending
+// corruptKey returns which of a customer's keys is corrupt, or of its account's, by the error that
+// says so.
+func (s *Snapshot) corruptKey(name string, err error) (key, kind string) {
+	own := s.Store.Keys(name)
+	if !redis.HasErrorPrefix(err, corruptPending) {
+		return own.Count, keys.Count
 	}
-	return keys.Count
+	if account, isUser := s.isUser(name); isUser {
+		if key := s.Store.Keys(account).Pending; strings.Contains(err.Error(), " "+key) {
+			return key, keys.Pending
+		}
+	}
+	return own.Pending, keys.Pending
 }
 
 // Removal is what a reset has removed.
@@ -141,6 +179,9 @@ type Removal struct {
 	All      bool   `json:"all"`      // whether the override is removed, too
 	Contents string `json:"contents"` // what Redis had about the customer
 
+	// Left says what others still have of the customer; empty: nothing.
+	Left string `json:"left,omitempty"`
+
 	// NotLogged says why there is no entry in the log; empty: there is one.
 	NotLogged string `json:"not_logged,omitempty"`
 }
@@ -148,8 +189,12 @@ type Removal struct {
 // Contents says in a few words what Redis has about a customer, with the override if all is
 // set, or why that is unknown. An error means that it must not be reset.
 func (s *Snapshot) Contents(ctx context.Context, name string, all bool) (string, error) {
-	state, err := s.Peek(ctx, name)
 	var parts []string
+	s, err := s.Of(ctx, name)
+	if err != nil {
+		return "cannot be read: " + OneLine(s.Hidden(err)), err
+	}
+	state, err := s.Peek(ctx, name)
 	if errors.Is(err, priority.ErrCorrupt) && !errors.Is(err, errLater) {
 		parts = append(parts, "a corrupt key")
 	} else if err != nil {
@@ -160,6 +205,9 @@ func (s *Snapshot) Contents(ctx context.Context, name string, all bool) (string,
 	}
 	if state.Rule == priority.ByLoad {
 		parts = append(parts, Group(state.Pending)+" pending", decimal(state.Recent)+" submitted recently")
+		if state.Scheduled > 0 {
+			parts = append(parts, Group(state.Scheduled)+" scheduled")
+		}
 	}
 	if all {
 		override, err := s.Admin.Override(ctx, name)
@@ -178,11 +226,20 @@ const nothing = "nothing"
 // Reset forgets a customer's count and pending documents, or all that Redis has of the
 // customer. The numbers are reset even if the log cannot be written.
 func (s *Snapshot) Reset(ctx context.Context, name string, all bool, change control.Change) (Removal, error) {
+	s, err := s.Of(ctx, name)
+	if err != nil {
+		return Removal{}, err
+	}
 	contents, err := s.Contents(ctx, name, all)
 	if err != nil {
 		return Removal{}, err
 	}
 	removal := Removal{Name: customer.NameOf(name), Reset: true, All: all, Contents: contents}
+	if _, isUser := s.isUser(name); isUser {
+		removal.Left = "what is pending counts in the account until it is done, or its lease ends"
+	} else if s.Accounts {
+		removal.Left = "the account's users are not reset"
+	}
 	if all {
 		_, err = s.Admin.Forget(ctx, name, change)
 	} else {
@@ -199,5 +256,9 @@ func (r Removal) String() string {
 	if r.Contents == nothing {
 		return fmt.Sprintf("%s: nothing was known of it: is it spelled right?", Shown(r.Exact()))
 	}
-	return fmt.Sprintf("%s: reset (%s)", Shown(r.Exact()), r.Contents)
+	text := fmt.Sprintf("%s: reset (%s)", Shown(r.Exact()), r.Contents)
+	if r.Left != "" {
+		text += "; " + r.Left
+	}
+	return text
 }

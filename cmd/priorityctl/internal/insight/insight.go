@@ -72,7 +72,13 @@ type Snapshot struct {
 	Policies priority.Policies // what decides, with every field filled in
 	Source   string            // where the policies come from, such as "version 12, by mary"
 	Last     priority.Level    // the queue's last level
-	Store    *priority.RedisStore
+
+	Accounts bool                 // whether the fleet splits names into accounts and users
+	Store    *priority.RedisStore // of customers, as Admin, which takes the place of the Inspector's
+	Admin    *control.Admin
+
+	settled bool         // whether Accounts is known: see Of
+	busiest []fleet.Busy // those of the Totals, by account
 }
 
 // Look looks at the fleet. An error means that Redis cannot be reached, or says nothing
@@ -101,11 +107,8 @@ func (i *Inspector) Look(ctx context.Context) (*Snapshot, error) {
 		s.Last = max(s.Last, r.Levels)
 	}
 	s.Workers = s.workers()
-	// Tiers are left out: only the workers know their customers' tiers.
-	s.Store, err = priority.NewRedisStore(i.Client, &priority.RedisOptions{
-		Prefix: i.Prefix, Timeout: i.Timeout, Overrides: true, Policy: s.Policies.Policy, Levels: s.Last,
-	})
-	return s, err
+	s.learnAccounts()
+	return s, s.open()
 }
 
 // NoneLeft reports whether an error means that no master is left that could be asked.

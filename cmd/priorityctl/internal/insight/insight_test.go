@@ -2,6 +2,8 @@ package insight
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/memory"
 )
 
 // The table says of each load and count what the policy decides.
@@ -31,6 +34,36 @@ func TestRows(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The level that is explained is the one that a user of an account gets.
+func TestLevelOf(t *testing.T) {
+	random, policy, byAccount := rand.New(rand.NewPCG(1, 1)), priority.DefaultPolicy(), map[bool]int{}
+	for range 30 {
+		store, err := memory.New(&memory.Options{Accounts: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 {
+			name := []string{"acme", "acme/mary", "acme/bob"}[random.IntN(3)]
+			documents := make([]priority.Document, 1+random.IntN(1<<random.IntN(9)))
+			for n := range documents {
+				documents[n].ID = fmt.Sprint(i, " ", n)
+			}
+			_, err := store.SubmitN(t.Context(), name, documents)
+			state, peek := store.Peek(t.Context(), name)
+			if err != nil || peek != nil {
+				t.Fatal(err, peek)
+			}
+			level, by := levelOf(policy, state, state.Load)
+			if byAccount[by]++; level != state.RuleLevel {
+				t.Fatalf("level %d, not %d: %+v", level, state.RuleLevel, state)
+			}
+		}
+	}
+	if byAccount[true] < 50 || byAccount[false] < 50 {
+		t.Errorf("the account decides so often: %v", byAccount)
 	}
 }
 

@@ -20,6 +20,9 @@ type Brief struct {
 	customer.Name
 	State   *priority.State `json:"state,omitempty"`   // nil if a key is corrupt, or could not be read
 	Corrupt string          `json:"corrupt,omitempty"` // the corrupt key
+
+	// OfAccount reports whether it is a user whose numbers are in those of its account.
+	OfAccount bool `json:"-"`
 }
 
 // pageKeys is how many keys one SCAN looks at, about.
@@ -72,15 +75,26 @@ func (s *Snapshot) page(ctx context.Context, master Master, cursor uint64) (page
 	if err != nil {
 		return nil, 0, err
 	}
+	isSplit := func(key string) bool {
+		name, kind, ok := prefix.Parse(key)
+		return ok && key != prefix.Of(name, kind)
+	}
+	if !s.settled && slices.ContainsFunc(found, isSplit) {
+		if s, err = s.settle(true); err != nil {
+			return nil, 0, err
+		}
+	}
 	var names []string
 	kinds := make(map[string][]string) // which keys of each customer were found
 	for _, key := range found {
-		if name, kind, ok := prefix.Parse(key); ok {
-			if kinds[name] == nil {
-				names = append(names, name)
-			}
-			kinds[name] = append(kinds[name], kind)
+		name, kind, ok := prefix.Parse(key)
+		if _, _, isUser := keys.Account(name); !ok || isUser && isSplit(key) != s.Accounts { // or of a time when the fleet did otherwise
+			continue
 		}
+		if kinds[name] == nil {
+			names = append(names, name)
+		}
+		kinds[name] = append(kinds[name], kind)
 	}
 	states, err := s.Store.PeekEach(ctx, names)
 	for i, err := range itemerrors.Of(err, len(names)) {
@@ -97,7 +111,7 @@ func (s *Snapshot) page(ctx context.Context, master Master, cursor uint64) (page
 		}
 		switch _, err := s.Admin.Override(ctx, name); {
 		case errors.Is(err, control.ErrCorrupt):
-			page = append(page, Brief{Name: customer.NameOf(name), Corrupt: prefix.Of(name, keys.Override)})
+			page = append(page, Brief{Name: customer.NameOf(name), Corrupt: s.Store.Keys(name).Override})
 		case err != nil:
 			return nil, 0, err
 		}
@@ -110,11 +124,11 @@ func (s *Snapshot) page(ctx context.Context, master Master, cursor uint64) (page
 func (s *Snapshot) brief(name string, state *priority.State, corrupt error) (brief Brief, kind string) {
 	brief.Name = customer.NameOf(name)
 	if corrupt != nil {
-		kind = corruptKind(corrupt)
-		brief.Corrupt = keys.Prefix(s.Prefix).Of(name, kind)
+		brief.Corrupt, kind = s.corruptKey(name, corrupt)
 		return brief, kind
 	}
 	if brief.State = state; state.Rule == priority.ByLoad {
+		_, brief.OfAccount = s.isUser(name)
 		return brief, keys.Pending
 	}
 	return brief, keys.Count

@@ -29,16 +29,20 @@ func overrideAt(now time.Time, o control.Override) Override {
 
 // Overrides returns all overrides, the next to end first. An error that is [Missing] comes with
 // those that could be read.
-func (i *Inspector) Overrides(ctx context.Context) ([]Override, error) {
+func (s *Snapshot) Overrides(ctx context.Context) ([]Override, error) {
 	var missing Missing
-	found, err := i.Admin.Overrides(ctx)
-	if cluster, ok := i.Client.(*redis.ClusterClient); ok && err != nil {
-		found, missing = i.eachOverride(ctx, cluster)
+	s, err := s.OfOverrides(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Admin.Overrides(ctx)
+	if cluster, ok := s.Client.(*redis.ClusterClient); ok && err != nil {
+		found, missing = s.eachOverride(ctx, cluster)
 	}
 	if err != nil && missing == nil {
 		return nil, err
 	}
-	now, err := i.Admin.Now(ctx)
+	now, err := s.Admin.Now(ctx)
 	all := make([]Override, len(found))
 	for at, o := range found {
 		all[at] = overrideAt(now, o)
@@ -47,16 +51,15 @@ func (i *Inspector) Overrides(ctx context.Context) ([]Override, error) {
 }
 
 // eachOverride reads the overrides one by one, as some are on a master that cannot be asked.
-func (i *Inspector) eachOverride(ctx context.Context, cluster *redis.ClusterClient) (found []control.Override, missing Missing) {
-	prefix := keys.Prefix(i.Prefix)
-	for _, name := range cluster.ZRange(ctx, prefix.Overrides(), 0, -1).Val() {
-		master, err := cluster.MasterForKey(ctx, prefix.Of(name, keys.Override))
+func (s *Snapshot) eachOverride(ctx context.Context, cluster *redis.ClusterClient) (found []control.Override, missing Missing) {
+	for _, name := range cluster.ZRange(ctx, keys.Prefix(s.Prefix).Overrides(), 0, -1).Val() {
+		master, err := cluster.MasterForKey(ctx, s.Store.Keys(name).Override)
 		if err == nil {
 			err = master.Ping(ctx).Err() // which names the master
 		}
 		var o *control.Override
 		if !Unreachable(err) {
-			o, err = i.Admin.Override(ctx, name)
+			o, err = s.Admin.Override(ctx, name)
 		}
 		if o != nil {
 			found = append(found, *o)

@@ -139,6 +139,9 @@ func resetSince(policy priority.Policy) string {
 // Turns says what the turns of a policy are.
 const Turns = "Above the largest load is a flood: the level follows from how many of the customer's documents are pending there, the new one included. So floods take turns."
 
+// InOrder says what a policy in order does.
+const InOrder = "In order: no document gets an earlier level than its customer's newest pending one."
+
 // ParsePolicies reads policies from a file, or from a line of policy history, and fills every
 // field in. An error wraps [priority.ErrInvalid].
 func ParsePolicies(text []byte) (priority.Policies, error) {
@@ -186,6 +189,9 @@ func differences(policy priority.Policy) (text string) {
 	}
 	if policy.Turns != usual.Turns {
 		text += Plural(int64(policy.Turns), "turn") + ", "
+	}
+	if policy.InOrder {
+		text += "in order, "
 	}
 	return text
 }

@@ -76,9 +76,13 @@ func betterOf(policy priority.Policy, state priority.State) (b Better) {
 	}
 	level := func(recent float64, pending int64) priority.Level {
 		load := fair.Load(int64(math.Round(1000*recent)), pending, int64(math.Round(1000*state.Cost)))
-		return policy.LevelOfLoad(float64(load)/1e6, state.PendingFlood+1)
+		level, _ := levelOf(policy, state, float64(load)/1e6)
+		return level
 	}
 	recent, pending := nextRecent(state), nextPending(state)
+	if policy.InOrder && level(recent, pending) < state.RuleLevel { // the newest pending document decides
+		return b
+	}
 	fewer := int64(sort.Search(int(pending), func(n int) bool { return level(recent, pending-int64(n)) < state.RuleLevel }))
 	if fewer < pending {
 		b.FewerPending, b.FewerLevel = fewer, level(recent, pending-fewer)

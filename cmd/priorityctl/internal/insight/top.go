@@ -87,7 +87,7 @@ const (
 // Top looks the customers up that the workers' reports name.
 func (s *Snapshot) Top(ctx context.Context) (*Top, error) {
 	t := &Top{Levels: s.levels(), Busiest: []Busy{}}
-	customers := lookedAt(s.Totals.Busiest)
+	customers := lookedAt(s.busiest)
 	names := make([]string, len(customers))
 	for at, b := range customers {
 		names[at] = b.Customer
@@ -146,25 +146,20 @@ func lookedAt(all []fleet.Busy) []fleet.Busy {
 // count at the newest one's level.
 func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
 	waiting := slices.DeleteFunc(slices.Clone(t.Busiest), func(b Busy) bool { return b.pending() == 0 })
-	pipe, ranges := s.Client.Pipeline(), make([][2]*redis.ZSliceCmd, len(waiting))
+	pipe, oldest := s.Client.Pipeline(), make([]func() []redis.Z, len(waiting))
 	for n, b := range waiting {
-		key, since := s.Store.Keys(b.Exact()).Pending, 256*(s.Now.Add(-b.State.Lease)).UnixMilli()
-		// A flood's documents have negative scores, the oldest next to zero.
-		ranges[n][0] = pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: since, Stop: "+inf", ByScore: true, Count: mostBacklog})
-		ranges[n][1] = pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: -since, Stop: "-inf", ByScore: true, Rev: true, Count: mostBacklog})
+		oldest[n] = s.oldest(ctx, pipe, b.Exact(), *b.State)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("pending documents: %w", err)
 	}
 	for n, b := range waiting {
 		left, youngest := b.State.Pending, int64(math.MaxInt64)
-		for _, documents := range ranges[n] {
-			for _, document := range documents.Val() {
-				score := int64(math.Abs(document.Score))
-				age := s.Now.UnixMilli() - score/256
-				if t.wait(priority.Level(score%256), 1, age) {
-					left, youngest = left-1, min(youngest, age)
-				}
+		for _, document := range oldest[n]() {
+			score := int64(math.Abs(document.Score))
+			age := s.Now.UnixMilli() - score/256
+			if t.wait(priority.Level(score%256), 1, age) {
+				left, youngest = left-1, min(youngest, age)
 			}
 		}
 		if left > 0 { // these are younger than all that were looked at
@@ -172,6 +167,19 @@ func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
 		}
 	}
 	return nil
+}
+
+// oldest asks for the oldest pending documents of a customer, at most mostBacklog of a flood and as
+// many others. What it returns has them, once the pipeline has run.
+func (s *Snapshot) oldest(ctx context.Context, pipe redis.Pipeliner, name string, state priority.State) func() []redis.Z {
+	key := s.Store.Keys(name).Pending
+	// Those of a flood have negative scores, the oldest next to zero, and count for longer than the
+	// lease of others. What is due later is not pending yet.
+	score := func(age time.Duration) int64 { return 256 * s.Now.Add(-age).UnixMilli() }
+	since, floodSince, until := score(min(state.Lease, state.Oldest)), score(state.Oldest), score(-time.Since(s.At)-time.Millisecond)
+	ordinary := pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: since, Stop: until, ByScore: true, Count: mostBacklog})
+	flood := pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: -floodSince, Stop: -until, ByScore: true, Rev: true, Count: mostBacklog})
+	return func() []redis.Z { return slices.Concat(ordinary.Val(), flood.Val()) }
 }
 
 // wait adds pending documents to a level.

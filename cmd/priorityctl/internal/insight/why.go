@@ -17,7 +17,11 @@ func (c *Customer) String() string {
 	state, row := c.State, rowOf(c.Policy.Policy, c.State.RuleLevel)
 	facts := []Fact{{"customer", Shown(c.Exact())}, {"rule", fmt.Sprintf("%s; %s", state.Rule, c.Source)}}
 	if o := c.Override; o != nil {
-		facts = append(facts, Fact{"override", o.Says() + ", " + o.Ends()})
+		says := o.Says() + ", " + o.Ends()
+		if o.Customer != c.Exact() {
+			says += ", of the account " + Shown(o.Customer)
+		}
+		facts = append(facts, Fact{"override", says})
 	}
 	next := fmt.Sprintf("level %d of 1 to %d", state.NextLevel, c.last)
 	if state.Bounds != (priority.Bounds{}) {
@@ -27,7 +31,7 @@ func (c *Customer) String() string {
 	case priority.ByCount:
 		next += ": " + row.Condition()
 	case priority.ByLoad:
-		next += ": " + row.Load()
+		next += ": " + c.condition(row)
 	}
 	facts = append(append(facts, Fact{"next", next}), c.Facts()...)
 	const mostParts = 6
@@ -71,14 +75,36 @@ func (c *Customer) Facts() []Fact {
 		if state.PendingFlood > 0 {
 			pending = append(pending, Fact{"flood", Group(state.PendingFlood) + " of them, which do not count in the load"})
 		}
-		done := "not known yet how long after they were submitted"
-		if state.Latency > 0 {
-			done = Span(state.Latency) + " after they were submitted, on average"
+		if state.Scheduled > 0 {
+			pending = append(pending, Fact{"scheduled", Group(state.Scheduled) + " more, which count from when they are due"})
 		}
-		return slices.Concat([]Fact{{"load", product(state) + ", of the next document"}}, pending,
-			[]Fact{{"done", done}, {"lease", Span(state.Lease) + ": documents not done by then no longer count"}})
+		if c.account != "" {
+			pending = append(pending, Fact{"account", fmt.Sprintf("%s: load %s, %s pending in its flood", Shown(c.account), decimal(state.AccountLoad), Group(state.AccountFlood))})
+		}
+		done := "not known yet how long after they were due"
+		if state.Latency > 0 {
+			done = Span(state.Latency) + " after they were due, on average"
+		}
+		lease := Span(state.Lease) + ": documents not done by then no longer count"
+		if state.PendingFlood > 0 {
+			lease += ", but those of a flood do for " + Span(priority.DefaultLease)
+		}
+		return slices.Concat([]Fact{{"load", product(state) + ", of the next document"}}, pending, []Fact{{"done", done}, {"lease", lease}}, c.userFacts())
 	}
 	return nil
+}
+
+// condition says by which load the next document gets the level of a row.
+func (c *Customer) condition(row Row) string {
+	switch {
+	case c.inOrder:
+		return "as the newest pending document, in order"
+	case c.ByAccount && !math.IsInf(row.UpTo, 1):
+		return "one less than the account's"
+	case c.ByAccount:
+		return "the account's " + row.Load()
+	}
+	return row.Load()
 }
 
 // Why says in plain words, in one line, why the customer is slow and when that ends,
@@ -87,8 +113,12 @@ func (c *Customer) Why() string {
 	who, state := Shown(c.Exact()), c.State
 	var why strings.Builder
 	if o := c.Override; o != nil {
-		fmt.Fprintf(&why, "%s has an override %s, %s: %s. The next document gets level %d. Queued documents keep their level. Without the override: ",
-			who, o.Ends(), o.ByWhom(), o.Says(), state.NextLevel)
+		whose := "an override"
+		if o.Customer != c.Exact() {
+			whose = "its account's override"
+		}
+		fmt.Fprintf(&why, "%s has %s %s, %s: %s. The next document gets level %d. Queued documents keep their level. Without the override: ",
+			who, whose, o.Ends(), o.ByWhom(), o.Says(), state.NextLevel)
 	}
 	switch state.Rule {
 	case priority.ByCount:
@@ -162,10 +192,24 @@ func (c *Customer) whyByLoad(why *strings.Builder, who string) {
 		fmt.Fprintf(why, "%s waits behind %s: the next document gets level %d.", who, levelsBefore(level), level)
 	}
 	fmt.Fprintf(why, " Its load, itself included, is %s.", product(state))
-	if row := rowOf(policy, level); !math.IsInf(row.UpTo, 1) {
+	flood := Group(state.PendingFlood+1) + " of the flood"
+	if c.account != "" {
+		decides := "its own"
+		if c.ByAccount {
+			decides = "the account's"
+		}
+		fmt.Fprintf(why, " The load of its account %s is %s; %s decides.", Shown(c.account), decimal(state.AccountLoad), decides)
+		flood = Group(state.AccountFlood+1) + " of the account's flood"
+	}
+	switch row := rowOf(policy, level); {
+	case c.inOrder:
+		why.WriteString(" Its documents stay in order: none gets an earlier level than the newest pending one.")
+	case c.ByAccount && !math.IsInf(row.UpTo, 1):
+		fmt.Fprintf(why, " A user is at most one level before the account, whose next document has level %d.", level+1)
+	case !math.IsInf(row.UpTo, 1):
 		fmt.Fprintf(why, " Level %d is for loads up to %s.", level, bound(row.UpTo))
-	} else if policy.Turns > 0 {
-		fmt.Fprintf(why, " It is pending document %s of the flood, and floods take turns.", Group(state.PendingFlood+1))
+	case policy.Turns > 0:
+		fmt.Fprintf(why, " It is pending document %s, and floods take turns.", flood)
 	}
 	switch {
 	case c.FewerPending > 0:

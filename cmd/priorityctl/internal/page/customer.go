@@ -39,7 +39,11 @@ func (v *visit) customer() (string, any) {
 		{"Forget the count and the pending documents; this cannot be undone", "reset -why ''"},
 	} {
 		if view.Override != nil || each.Does != "End the override" {
-			view.Commands = append(view.Commands, command{each.Does, v.inspector.CommandFor(view.Customer, each.Line+v.redis)})
+			who := view.Customer
+			if each.Does == "End the override" {
+				who = view.Override.Customer // or the account's
+			}
+			view.Commands = append(view.Commands, command{each.Does, v.inspector.CommandFor(who, each.Line+v.redis)})
 		}
 	}
 	return insight.Shown(view.Customer), view
@@ -74,7 +78,9 @@ func (view *customerView) read(v *visit) {
 		case priority.ByCount:
 			table.Number = insight.Group(state.Count - 1)
 		case priority.ByLoad:
-			table.Number = insight.Number(state)
+			if table.Number = insight.Number(state); details.ByAccount {
+				table.Number = "the account decides"
+			}
 		}
 		view.Details, view.Override, view.Table = details, details.Override, table
 	}

@@ -150,6 +150,7 @@ var functions = template.FuncMap{
 	"byLoad": func(rule priority.Rule) bool { return rule == priority.ByLoad },
 	"shown":  insight.Shown, "span": insight.Span, "about": insight.About, "resets": insight.Resets, "worst": insight.Worst,
 	"turns":    func() string { return insight.Turns },
+	"inOrder":  func() string { return insight.InOrder },
 	"stamp":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
 	"since":    func(at time.Time) string { return insight.Span(time.Since(at).Round(time.Second)) },
 	"bare":     func(text string) string { return strings.TrimPrefix(strings.TrimPrefix(text, "load "), "count ") }, // as the heading has the word
