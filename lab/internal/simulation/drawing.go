@@ -87,7 +87,7 @@ func (d *drawing) rush(customers int, zipf, load float64, from, to time.Duration
 			for range batches {
 				var ahead time.Duration
 				if d.ahead > 0 && d.extra.Float64() < d.ahead {
-					ahead = min(seconds(3600*(1+3*d.extra.Float64())).Truncate(time.Millisecond), at)
+					ahead = min(seconds(3600*(1+3*d.extra.Float64())), at)
 				}
 				d.addAhead(first+who, at, service(), ahead)
 			}
