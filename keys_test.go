@@ -274,7 +274,7 @@ func TestKeys_CorruptPending(t *testing.T) {
 		}
 	}
 	all := corruptions()
-	all["an average cost of 0"], all["half a thousandth"], all["averages beyond all"] = averages(3_000_000), averages(1000.5), averages(1e13)
+	all["an average cost of 0"], all["a quarter of a thousandth"], all["averages beyond all"] = averages(3_000_000), averages(1000.25), averages(1e13)
 	all["a later version"] = func(c redis.Pipeliner, key string) {
 		c.ZAdd(ctx, key, redis.Z{Member: ":fades", Score: -2}, redis.Z{Member: ":averages", Score: -2})
 	}

@@ -25,7 +25,8 @@
 //	level                                   6    7     8     9
 //
 // Recent is how many documents the customer has submitted: each counts 1, then half as much
-// after each day, at most 512 together. A document is pending from Submit to Done. The cost
+// after each day, at most 512 together. A document is pending from Submit to Done, and one with
+// a Delay from when it is due. The cost
 // is the value passed to Submit, in any unit, divided by the usual cost; if it is 0, what the
 // customer's documents usually cost, as learned from Done, is used. The new document counts as
 // recent and as pending: 10 recent, 10 pending and a cost of 1 are a load of 100, level 3.
@@ -190,18 +191,17 @@ type Store interface {
 	// ones.
 	//
 	// Without a Done, a document is pending until its lease expires, and is then forgotten.
-	// The lease is 20 times the customer's average time from Submit to Done, at least 3
-	// minutes and at most the store's Lease; before the first Done it is the store's Lease,
-	// a day by default.
+	// The lease is 20 times the customer's average time until Done, at least 3 minutes and at
+	// most the store's Lease; before the first Done, and for documents of a flood, it is the
+	// store's Lease, a day by default. It begins when the document is due.
 	//
-	// A Submit of a pending document, such as one that the queue redelivers, counts
-	// nothing, renews its lease, and returns the level that it would get now. So Submit may
-	// be repeated.
+	// A Submit of a pending document, such as one that the queue redelivers, counts nothing,
+	// renews its lease, takes its new Delay, and returns the level that the document has. So
+	// Submit may be repeated.
 	Submit(ctx context.Context, customer string, document Document) (Decision, error)
 
 	// SubmitN submits documents of one customer, in order, in one round trip or a few.
-	// Documents that are already pending get their level as if they came now, so a repeated
-	// call returns the same levels. It returns one decision per document. If some fail, the
+	// A repeated call returns the same levels. It returns one decision per document. If some fail, the
 	// error is a *BatchError with the error of each, and the other decisions stand. A call
 	// takes at most MaxDocuments.
 	SubmitN(ctx context.Context, customer string, documents []Document) ([]Decision, error)
@@ -310,6 +310,6 @@ func (e *BatchError) Unwrap() []error {
 
 // Ended is a document that was pending until its Done.
 type Ended struct {
-	Latency time.Duration // from Submit to Done, in whole milliseconds
+	Latency time.Duration // from when it was due until Done, in whole milliseconds
 	Level   Level         // as returned by Submit, with any override applied; 0: it was not pending
 }

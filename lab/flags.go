@@ -42,10 +42,10 @@ func (l *listFlag) Set(text string) error {
 }
 
 // scenarioList is the part of a help that names scenarios.
-func scenarioList(scenarios []simulation.Scenario) string {
+func scenarioList() string {
 	var text strings.Builder
 	text.WriteString("Scenarios:\n")
-	for _, scenario := range scenarios {
+	for _, scenario := range simulation.Scenarios() {
 		fmt.Fprintf(&text, "  %-18s%s\n", scenario.Name, scenario.Summary)
 	}
 	return text.String()

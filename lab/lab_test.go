@@ -32,14 +32,14 @@ func succeeded(t *testing.T, stdin string, args ...string) string {
 func TestWrongCalls(t *testing.T) {
 	for want, args := range map[string][]string{
 		"unknown command":                 {"nonsense"},
-		"either -scenario or one trace":   {"simulate"},
+		"it takes one trace at most":      {"matrix", "a.csv", "b.csv"},
 		"it takes one trace and 1 server": {"tune", "a.csv", "b.csv"},
-		"there is no scenario":            {"simulate", "-scenario", "overload,calm"},
+		"there is no scenario":            {"matrix", "-scenario", "overload,calm"},
 		`there is no scheduler "magic"`:   {"matrix", "-schedulers", "magic"},
-		"flag provided but not defined":   {"simulate", "-nonsense"},
-		"no such file":                    {"simulate", "no-such-file.csv"},
+		"flag provided but not defined":   {"matrix", "-nonsense"},
+		"no such file":                    {"matrix", "no-such-file.csv"},
 		"0 seeds":                         {"matrix", "-seeds", "0"},
-		"0 servers, not":                  {"simulate", "-servers", "0", "-"},
+		"0 servers, not":                  {"matrix", "-servers", "0", "-"},
 		"0 rounds":                        {"bench", "-rounds", "0"},
 	} {
 		status, stdout, stderr := called(t, "0,a,1\n", args...)
@@ -58,22 +58,13 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-func TestSimulate(t *testing.T) {
-	scenarios := succeeded(t, "", "simulate", "-seeds", "2", "-scenario", "tiers-calm,long-overload")
-	for _, want := range []string{"tiers-calm: 20 customers", "\n| submit*weight | ", "mean of 2 seeds", " ± ", "long-overload: 12", "Wait of the flooder, s"} {
-		if !strings.Contains(scenarios, want) {
-			t.Errorf("no %q in\n%s", want, scenarios)
-		}
-	}
+func TestMatrix(t *testing.T) {
 	const small = "0,a,1000\n0,a,1000\n500,b,\n700,a,3000\n"
-	trace := succeeded(t, small, "simulate", "-servers", "1", "-", "-light", "2")
-	for _, want := range []string{"4 documents of 2 customers", "1 seed.", "capped at 1m0s", "Wait of light customers", "Wait of heavy customers"} {
-		if !strings.Contains(trace, want) {
-			t.Errorf("no %q in\n%s", want, trace)
+	tables := succeeded(t, small, "matrix", "-", "-seeds", "2", "-scenario", "long-overload,tiers-calm", "-servers", "1,2", "-light", "2")
+	for _, want := range []string{"seeds: 2.", "\n| long-overload | worst tenth wait | ", " ± ", "\n| trace-1 ", "\n| trace-2 ", "\n| first-come | ", "| submit*weight |\n"} {
+		if !strings.Contains(strings.Join(strings.Fields(tables), " "), strings.TrimSpace(want)) {
+			t.Errorf("no %q in\n%s", want, tables)
 		}
-	}
-	if matrix := succeeded(t, small, "matrix", "-", "-seeds", "1", "-scenario", "long-overload", "-light", "2"); !strings.Contains(matrix, "\n| trace-14 ") {
-		t.Errorf("the trace is not in\n%s", matrix)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Command lab measures the module: it simulates who waits how long, tunes a policy on a
 // trace, and runs the module beside its peers.
 //
-//	go run ./lab simulate -scenario steady-flood
+//	go run ./lab matrix -scenario steady-flood
 //	go run ./lab tune trace.csv
 package main
 
@@ -20,8 +20,7 @@ import (
 
 // commands are what lab does, by name.
 var commands = []command{
-	{"simulate", "{-scenario NAME[,NAME…] | trace.csv[.gz] | -}", "who waits how long, by the module and by other ways to schedule", newSimulate},
-	{"matrix", "[trace.csv[.gz] | -]", "every way to schedule under every regime", newMatrix},
+	{"matrix", "[trace.csv[.gz] | -]", "who waits how long, by every way to schedule, under every regime", newMatrix},
 	{"tune", "{trace.csv[.gz] | -}", "whether Next or Submit serves a trace's customers better, and with which policy", newTune},
 	{"bench", "", "what a decision costs, beside other ways to decide in Redis", newBench},
 	{"pictures", "", "draws the pictures of the documents", newPictures},

@@ -6,60 +6,59 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/docpriority/priority/lab/internal/report"
 	"github.com/docpriority/priority/lab/internal/simulation"
 )
 
-const matrixHelp = `Matrix runs every way to schedule under every regime: the scenarios below that are about
-a figure, and a trace on 10, 12 and 14 servers. It prints that figure, in seconds but for
-Jain's index and the smallest share, as the mean over the seeds with half its 95 %%
-confidence interval, and how far each way is from ideal.
+const matrixHelp = `Matrix lets the documents of scenarios, and of a trace, wait for servers in virtual time, by
+every way to schedule. It prints what each regime is about, in seconds but for Jain's index,
+shares and ratios, as the mean over the seeds with half its 95 %% confidence interval, and how
+far each way is from ideal.
 
-- "ideal" is the best of five schedulers that know the customers' queues or what documents
-  cost, which no level at arrival knows: round-robin, deficit, stride, fair-share and
-  least-in-flight.
+- "ideal" is the best of four schedulers that know the customers' queues or what documents
+  cost, which no level at arrival knows: round-robin, stride, fair-share and least-in-flight.
 - The score is the geometric mean, over all figures, of how many times worse than ideal
   they are; to be better than ideal counts as 1.
+- Scenarios that are about an option of the module have tables of their own, and are in no
+  score.
+
+A trace is CSV, plain or gzipped, sorted by time, with or without the header
+submitted_ms,customer,service_ms; - is the standard input.
 
 What it compares by default; docs/decide.md has the sources of other products' rules:
 
 %s
 Of a name's parts, /22 are the default loads of so many levels, beyond six with turns; +cost gives
-Submit each document's service time; @345 joins levels 1 to 3, 4, 5, and the others; :8:4:2:1 are
+Submit each document's service time, +delay when it is due; +accounts and +order are options of the
+module; @345 joins levels 1 to 3, 4, 5, and the others; :8:4:2:1 are
 weights of consumers, as of queue.Picker, and :random:8:4:2:1 the same at random, as asynq takes them.
 
 `
-
-// matrixServers are the numbers of servers that a trace is served by.
-var matrixServers = []int{10, 12, 14}
 
 // matrix is what the command's flags say.
 type matrix struct {
 	traceFlags
 	scenarios  listFlag
 	schedulers listFlag
+	servers    listFlag
 	seeds      int
 }
 
 func newMatrix(flags *flag.FlagSet) (action, string) {
-	m := &matrix{schedulers: simulation.MatrixSchedulers()}
+	m := &matrix{schedulers: simulation.MatrixSchedulers(), servers: listFlag{"10", "12", "14"}}
 	flags.Var(&m.scenarios, "scenario", "which `scenarios`, separated by commas (default: all above)")
 	flags.Var(&m.schedulers, "schedulers", "which `schedulers` to show")
+	flags.Var(&m.servers, "servers", "how many documents of a trace are served at once; several `numbers`, one after the other")
 	flags.IntVar(&m.seeds, "seeds", 20, "how many seeds")
 	m.register(flags)
 	var orders strings.Builder
 	for _, order := range simulation.Orders() {
 		fmt.Fprintf(&orders, "  %s: %s\n", order.Scheduler, cmp.Or(order.Of, "an ideal"))
 	}
-	return m.run, fmt.Sprintf(matrixHelp, &orders) + scenarioList(matrixScenarios())
-}
-
-// matrixScenarios are those that are about a figure.
-func matrixScenarios() []simulation.Scenario {
-	return slices.DeleteFunc(simulation.Scenarios(), func(s simulation.Scenario) bool { return len(s.Figures) == 0 })
+	return m.run, fmt.Sprintf(matrixHelp, &orders) + scenarioList()
 }
 
 func (m *matrix) run(ctx context.Context, with terminal, args []string) error {
@@ -71,8 +70,7 @@ func (m *matrix) run(ctx context.Context, with terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	result := report.Matrix{Matrix: compared, Seeds: m.seeds}
-	return result.WriteTable(with.stdout)
+	return report.Matrices{All: compared, Seeds: m.seeds}.WriteTables(with.stdout)
 }
 
 // regimes returns what is to be compared.
@@ -80,28 +78,24 @@ func (m *matrix) regimes(with terminal, args []string) (regimes []simulation.Reg
 	if len(args) > 1 {
 		return nil, wrongCall(errors.New("it takes one trace at most"))
 	}
-	known := make(map[string]bool)
-	for _, scenario := range matrixScenarios() {
-		known[scenario.Name] = true
-		if len(m.scenarios) == 0 || slices.Contains(m.scenarios, scenario.Name) {
-			regimes = append(regimes, scenario.Regime())
-		}
+	scenarios := simulation.Scenarios()
+	if len(m.scenarios) > 0 {
+		scenarios = nil
 	}
 	for _, name := range m.scenarios {
-		if !known[name] {
-			return nil, wrongCall(fmt.Errorf("the matrix has no scenario %q", name))
-		}
-	}
-	for i := range regimes {
-		regimes[i].Seeds = m.seeds
-		shown := regimes[i].Experiment
-		shown.Schedulers = m.schedulers
-		if err := shown.Validate(); err != nil {
+		scenario, err := simulation.FindScenario(name)
+		if err != nil {
 			return nil, wrongCall(err)
 		}
+		scenarios = append(scenarios, scenario)
+	}
+	for _, scenario := range scenarios {
+		regime := scenario.Regime()
+		regime.Seeds = m.seeds
+		regimes = append(regimes, regime)
 	}
 	if len(args) == 0 {
-		return regimes, nil
+		return regimes, m.validate(regimes)
 	}
 	recorded, err := m.read(with, args[0])
 	if err != nil {
@@ -111,10 +105,27 @@ func (m *matrix) regimes(with terminal, args []string) (regimes []simulation.Reg
 	if !recorded.Random() {
 		seeds = 1 // all would be alike
 	}
-	for _, servers := range matrixServers {
+	for _, text := range m.servers {
+		servers, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, wrongCall(fmt.Errorf("%q is no number of servers", text))
+		}
 		regime := recorded.Regime(servers, m.trace)
 		regime.Seeds = seeds
 		regimes = append(regimes, regime)
 	}
-	return regimes, nil
+	return regimes, m.validate(regimes)
+}
+
+func (m *matrix) validate(regimes []simulation.Regime) error {
+	for _, regime := range regimes {
+		shown := regime.Experiment
+		if shown.Schedulers == nil {
+			shown.Schedulers = m.schedulers
+		}
+		if err := shown.Validate(); err != nil {
+			return wrongCall(err)
+		}
+	}
+	return nil
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"path/filepath"
+	"time"
 
 	"github.com/docpriority/priority/lab/internal/report"
 	"github.com/docpriority/priority/lab/internal/simulation"
 )
 
-const tuneHelp = `Tune replays a trace (see simulate) and says whether Next or Submit (with Done) serves its
+const tuneHelp = `Tune replays a trace (see matrix) and says whether Next or Submit (with Done) serves its
 customers better, and with which policy. It chooses policies on the first two thirds of the
 trace's time, and judges on the last third, which it holds back: only a difference that
 shows there, in both halves of it, counts. It prints the waits, the verdict, and the Go
@@ -55,4 +57,21 @@ func (t *tune) run(ctx context.Context, with terminal, args []string) error {
 		return err
 	}
 	return report.Tuning{About: aboutTrace(args[0], recorded, t.trace), Servers: t.servers, Advice: advice}.WriteText(with.stdout)
+}
+
+func aboutTrace(name string, recorded *simulation.Trace, options simulation.TraceOptions) report.About {
+	load, documents, customers := recorded.Workload(options, 1).Load()
+	about := report.About{
+		Name: filepath.Base(name),
+		Summary: fmt.Sprintf("%d documents of %d customers, work for %.1f servers; light customers have at most %d documents",
+			documents, customers, load, options.LightDocuments),
+		Service: "the trace's service",
+	}
+	if options.Cap > 0 {
+		about.Service += fmt.Sprintf(", capped at %v", options.Cap.Round(time.Millisecond))
+	}
+	if recorded.Random() {
+		about.Service += ", unknown ones drawn: " + simulation.ServiceTimes
+	}
+	return about
 }

@@ -146,7 +146,12 @@ for b = 1, #KEYS do
   if missing > 0 then
     local recent = now < fades and min(floor(1000 * 2 ^ ((fades - now) / day - 1) + 0.5), 512000) or 0
     recent = min(recent + 1000 * missing, 512000)
-    redis.call('ZADD', KEYS[b], format('%d', now + floor(day * (1 + math.log(recent / 1000) / math.log(2)) + 0.5)), ':fades')
+    fades = now + floor(day * (1 + math.log(recent / 1000) / math.log(2)) + 0.5)
+    redis.call('ZADD', KEYS[b], format('%d', fades), ':fades')
+    local ends = (floor(fades / day) + 1) * day
+    if redis.call('PTTL', KEYS[b]) < ends - now then
+      redis.call('PEXPIREAT', KEYS[b], format('%d', ends))
+    end
   end
 end
 return reply

@@ -10,7 +10,7 @@
 --          flood, oldest, latency, lease, rule_level, earliest, latest, ends_in,
 --          scheduled, account_load, account_flood}
 --          rule: 2 if documents are pending or scheduled or recent ones have not faded,
---          else 1 if there is a count, else 0. level: of the last document by the count,
+--          those of the account included, else 1 if there is a count, else 0. level: of the last document by the count,
 --          without an override; as the newest pending document was given it by the load, 0 if
 --          none is pending. next_level: of a document that arrives now.
 --          count and reset_in, in milliseconds: 0 if there is no count; a count
@@ -61,7 +61,7 @@ local reset_in = count_text and max(call('PTTL', KEYS[1]), 0) or 0
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
 local members = {':fades', ':averages'}
-local reply, next_level, is_flood, in_order_level
+local reply, is_known, next_level, is_flood, in_order_level
 for at = 2, #KEYS, 2 do -- the customer's set, and the account's
   local set, due = KEYS[at], now
 -- begin pending
@@ -121,15 +121,14 @@ for at = 2, #KEYS, 2 do -- the customer's set, and the account's
     end
 -- end due
   local recent = min(counted + 1000 * uncounted, 512000)
+  is_known = is_known or ordinary + flood + uncounted > 0 or fades and now <= fades
   if at == 2 then
     local scheduled = 0
     if ordinary + flood < all then
       local later = format('%d', 256 * (now + 1))
       scheduled = call('ZCOUNT', set, later, '+inf') + call('ZCOUNT', set, '-inf', '-' .. later)
     end
-    if ordinary + flood + uncounted + scheduled == 0 and not (fades and now <= fades) then
-      break -- by the count
-    end
+    is_known = is_known or scheduled > 0
     -- The newest document that is due, and the oldest. In the set, a flood's documents come first,
     -- the newest of them at the front, and the others last, the newest of them at the end.
     local newest, newest_flood, oldest = 0, 0, 256 * now
@@ -205,7 +204,7 @@ for at = first_override, #KEYS, override_step do
 end
 -- end override
 
-if reply then -- by the load
+if is_known then -- by the load
   if in_order then
     next_level = max(next_level, in_order_level)
   end

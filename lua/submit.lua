@@ -228,7 +228,7 @@ for i = 1, n do
     if fresh then -- the numbers are those of another time
       if i > 1 then
         call('ZADD', set, unpack(book.adds))
-        book.all, book.adds = book.all + 1, {}
+        book.all, book.adds = book.all + #book.adds, {} -- at most
       end
       local all = book.all
 -- begin due

@@ -166,7 +166,12 @@ func (s *Store) Peek(ctx context.Context, customer string) (state priority.State
 		user := &books[0]
 		ordinary, flood := user.pending(now)
 		scheduled := user.scheduled(now.Add(priority.MaxDelay))
-		if ordinary+flood+user.uncounted+scheduled == 0 && now.After(user.history.Fades) {
+		isKnown := scheduled > 0
+		for i := range books {
+			ordinary, flood := books[i].pending(now)
+			isKnown = isKnown || ordinary+flood+books[i].uncounted > 0 || !now.After(books[i].history.Fades)
+		}
+		if !isKnown {
 			return
 		}
 		further := make([]int64, len(books))

@@ -73,6 +73,8 @@ func TestVectors(t *testing.T) { runTests(t, "vectors.test.mjs") }
 
 func TestCalls(t *testing.T) { runOnRedis(t, "calls.test.mjs") }
 
+func TestMemory(t *testing.T) { runOnRedis(t, "memory.test.mjs") }
+
 func TestMember(t *testing.T) { runOnRedis(t, "member.test.mjs") }
 
 func TestFaults(t *testing.T) { runTests(t, "faults.test.mjs") }

@@ -71,7 +71,7 @@ func TestAccounts(t *testing.T) {
 	member := joinWith(t, client, "w1", priority.RedisOptions{Accounts: true})
 	submit(t, member, "acme/mary", 300)
 	submit(t, member, "acme/bob}", 2)
-	if _, err := member.NextN(t.Context(), "acme/eve", 30); err != nil {
+	if _, err := member.NextN(t.Context(), "globex/eve", 30); err != nil {
 		t.Fatal(err)
 	}
 	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "332 documents") })
@@ -93,8 +93,8 @@ func TestAccounts(t *testing.T) {
 		o.ok("override", "end", "acme", "acme/bob}", "-why", "x")
 	}
 	says()
-	holds(t, o.ok("list"), "ACCOUNT (get names its users)", "count -29", "acme/eve")
-	holds(t, o.ok("top"), "302 302", "acme 9 9 -29 30", "acme/eve")
+	holds(t, o.ok("list"), "ACCOUNT (get names its users)", "count -29", "globex/eve")
+	holds(t, o.ok("top"), "302 302", "acme 9 9 -29 30", "globex/eve")
 	if err := member.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,17 +14,18 @@ const clients = {
 const rules = { byCount: 'by_count', byLoad: 'by_load', unknown: 'unknown' };
 const resetModes = { since_last_update: 'sinceLastUpdate', since_last_reset: 'sinceLastReset' };
 
-function policyOf({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode, loads, turns }) {
-  return { thresholds, resetInterval, resetMode: mode && (resetModes[mode] ?? mode), loads, turns };
+function policyOf({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode, loads, turns, in_order: inOrder }) {
+  return { thresholds, resetInterval, resetMode: mode && (resetModes[mode] ?? mode), loads, turns, inOrder };
 }
 
 const decisionOf = ({ resetIn, ruleLevel, ...decision }) => ({ ...decision, reset_in_ms: resetIn, rule_level: ruleLevel });
 
 const endedOf = ({ document, latency, level }) => ({ document: document.toString('base64'), latency_ms: latency, level });
 
-function stateOf({ rule, nextLevel, resetIn, pendingFlood, oldest, latency, lease, ruleLevel, bounds, overrideEndsIn, ...state }) {
+function stateOf({ rule, nextLevel, resetIn, pendingFlood, accountLoad, accountFlood, oldest, latency, lease, ruleLevel, bounds, overrideEndsIn, ...state }) {
   return {
     ...state, rule: rules[rule], next_level: nextLevel, reset_in_ms: resetIn, pending_flood: pendingFlood,
+    account_load: accountLoad, account_flood: accountFlood,
     oldest_ms: oldest, latency_ms: latency, lease_ms: lease, rule_level: ruleLevel,
     ...bounds, override_ends_in_ms: overrideEndsIn,
   };
@@ -38,8 +39,8 @@ async function answer(request) {
   const ids = documents.map((document) => Buffer.from(document, 'base64'));
   switch (what) {
     case 'open': {
-      const { url, client = 'node-redis', prefix, timeout_ms: timeout, lease_ms: lease, overrides, fallback, policy, join: joins, as: name } = request;
-      const options = { prefix, timeout, lease, overrides, fallback, policy: policy && policyOf(policy) };
+      const { url, client = 'node-redis', prefix, timeout_ms: timeout, lease_ms: lease, overrides, accounts, fallback, policy, join: joins, as: name } = request;
+      const options = { prefix, timeout, lease, overrides, accounts, fallback, policy: policy && policyOf(policy) };
       const redis = await clients[client](url);
       store = joins ? join(redis, { name, ...options }) : new Store(redis, options);
       return {};
@@ -47,10 +48,10 @@ async function answer(request) {
     case 'next':
       return { decisions: (n === 1 ? [await store.next(customer)] : await store.nextN(customer, n)).map(decisionOf) };
     case 'submit': {
-      const { costs = ids.map(() => 0) } = request;
+      const { costs = ids.map(() => 0), delays = [] } = request;
       if (costs.length !== ids.length) throw new RangeError(`there are ${costs.length} costs for ${ids.length} documents`);
-      const items = ids.map((id, i) => ({ id, cost: costs[i] }));
-      const decisions = items.length === 1 ? [await store.submit(customer, ids[0], { cost: costs[0] })] : await store.submitN(customer, items);
+      const items = ids.map((id, i) => ({ id, cost: costs[i], delay: delays[i] }));
+      const decisions = items.length === 1 ? [await store.submit(customer, ids[0], { cost: costs[0], delay: delays[0] })] : await store.submitN(customer, items);
       return { decisions: decisions.map(decisionOf) };
     }
     case 'done': {

@@ -35,10 +35,11 @@ export interface SubmitJobsOptions<Data> {
 /**
  * From now on the queue's add and addBulk submit each job, and set its priority: their
  * callers need not change. Each job is a document with a random id, which the job carries
- * with its customer among its options. If the store cannot answer, add and addBulk reject,
+ * with its customer among its options, and due after the job's delay. If the store cannot answer, add and addBulk reject,
  * and nothing is added. If BullMQ cannot add a job, or ignores it because of its jobId,
  * deduplication or repeat, the document is done. Jobs that BullMQ may replace by another one of their
- * deduplication id share a document; such an id belongs to one customer.
+ * deduplication id share a document; such an id belongs to one customer. What changes a job's delay
+ * later, such as changeDelay, does not change when its document is due.
  *
  * Returns the queue. Throws a TypeError if it was called for the queue already.
  */

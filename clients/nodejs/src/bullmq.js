@@ -5,7 +5,7 @@
 // BullMQ is not imported: the used parts of its objects are the same in versions 5 and 6.
 
 const { createHash, randomUUID } = require('node:crypto');
-const { checkKind, checkMethods, checkNames } = require('./check.js');
+const { checkKind, checkMethods, checkNames, longestDelay } = require('./check.js');
 const { OutcomeUnknown } = require('./errors.js');
 
 const maxDocuments = 100; // documents in a call of submitN
@@ -38,7 +38,8 @@ function submitJobs(queue, store, options) {
     const options = jobs.map(({ opts }) => ({ ...queue.defaultJobOptions, ...opts }));
     const documents = jobs.map(({ name, data }, i) => {
       const customer = customerOf(data, name);
-      if (customer) return { customer, document: idOf(queue, options[i]), cost: costOf(data, name) ?? 0 };
+      const delay = Math.min(Math.max(options[i].delay || 0, 0), longestDelay);
+      if (customer) return { customer, document: idOf(queue, options[i]), cost: costOf(data, name) ?? 0, delay };
       if (!options[i].priority) warnOfNoLevel(name);
       return undefined;
     });
@@ -120,7 +121,7 @@ async function submit(store, documents) {
     for (let begin = 0; begin < all.length; begin += maxDocuments) {
       const batch = all.slice(begin, begin + maxDocuments);
       try {
-        const decisions = await store.submitN(customer, batch.map(({ document, cost }) => ({ id: document, cost })));
+        const decisions = await store.submitN(customer, batch.map(({ document, cost, delay }) => ({ id: document, cost, delay })));
         for (const [i, { level }] of decisions.entries()) Object.assign(batch[i], { level, mayBePending: true });
       } catch (error) {
         for (const document of batch) document.mayBePending = error instanceof OutcomeUnknown;

@@ -2,6 +2,8 @@
 
 // Refuses wrong arguments.
 
+const longestDelay = 31_536_000_000; // milliseconds, of a document
+
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Map);
 
 // Refuses anything but an object with known names.
@@ -31,6 +33,11 @@ function checkAmount(name, value, zero = '0') {
   if (!(value >= 0 && value < Infinity)) throw new RangeError(`${needed}, not ${value}`);
 }
 
+function checkDelay(delay) {
+  checkKind('a delay', delay, 'number');
+  if (!(delay >= 0 && delay <= longestDelay)) throw new RangeError(`docpriority: a delay is 0 to ${longestDelay} milliseconds, a year, not ${delay}`);
+}
+
 // Returns a copy of the bytes of a customer or of a document's id.
 function bytesOf(value, what) {
   if (!(value instanceof Uint8Array)) {
@@ -54,4 +61,4 @@ function checkWellFormed(what, text) {
 
 const kindOf = (value) => value?.constructor?.name ?? String(value);
 
-module.exports = { isObject, checkNames, checkKind, checkMethods, checkInteger, checkAmount, bytesOf, checkPrefix, kindOf };
+module.exports = { isObject, checkNames, checkKind, checkMethods, checkInteger, checkAmount, checkDelay, longestDelay, bytesOf, checkPrefix, kindOf };

@@ -40,7 +40,7 @@ const readOnlyServer = /^READONLY |-READONLY |READONLY You can't write/;
 const corrupt = /^(CORRUPTCOUNT|CORRUPTPENDING) /;
 const refusedForAMoment = /^((LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|BUSY) |ERR max number of clients reached)/;
 const refused = new RegExp(
-  '^((NOAUTH|WRONGPASS|NOPERM|OOM|MISCONF|NOREPLICAS|MOVED|ASK|CROSSSLOT) |ERR unknown command|ERR the number of documents|ERR the cost)' +
+  '^((NOAUTH|WRONGPASS|NOPERM|OOM|MISCONF|NOREPLICAS|MOVED|ASK|CROSSSLOT) |ERR unknown command|ERR the number of documents|ERR the cost|ERR the delay)' +
     '|-OOM |OOM command not allowed|-MISCONF |-NOREPLICAS ',
 );
 

@@ -3,6 +3,7 @@
 // Answers from this process's memory while Redis cannot.
 
 const { randomUUID } = require('node:crypto');
+const { Dones } = require('./dones.js');
 const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 const { Memory } = require('./memory.js');
 
@@ -13,17 +14,23 @@ const maxSize = 100_000; // memory has room for this number of customers and doc
 
 class Fallback {
   #ask;
-  #memory = new Memory({ maxSize });
+  #memory;
   #failures = 0; // since the latest answer
   #triedAt = 0;
   #wasAway = false; // memory has answered for everybody since it was last cleared
   #warned = false; // in this outage
   #warnedAt = -Infinity;
-  probing; // a promise while a call finds out whether Redis answers
+  #dones;
+  #probing; // a promise while a call finds out whether Redis answers
 
-  /** ask runs a call of the store on Redis. */
-  constructor(ask) {
+  /** ask runs a call of the store on Redis; accounts says whether names are split. */
+  constructor(ask, accounts) {
     this.#ask = ask;
+    this.#memory = new Memory({ maxSize, accounts });
+    this.#dones = new Dones(async (call) => {
+      call.read(await ask(call), call.name);
+      this.#noteAnswer();
+    });
   }
 
   /** Whether Redis did not answer the latest call. */
@@ -31,31 +38,38 @@ class Fallback {
     return this.#failures > 0;
   }
 
+  /** Sends the dones that Redis has not answered, for so many milliseconds. No call may be in progress. */
+  async close(milliseconds) {
+    await this.#dones.flush(milliseconds);
+    await this.#probing;
+  }
+
   /** Returns the reply of a call, and whether it comes from memory. */
   async answer(call, signal) {
+    const since = performance.now();
     const isReset = call.script === 'reset';
     if (isReset) this.#remember(call);
-    else if (this.#isOpen() && !signal?.aborted) return this.#remember(call);
+    else if (this.#isOpen() && !signal?.aborted) return this.#remember(call, since);
     try {
       const reply = await this.#ask(call, signal);
       this.#noteAnswer();
-      if (call.script === 'next' || call.script === 'submit') this.#forget(call);
+      if (call.script === 'next' || call.script === 'submit') this.#forget(call.name);
       return { reply };
     } catch (error) {
       if (error instanceof Corrupt) this.#noteAnswer(); // Redis did answer, if only about its key
       if (!isOutage(error)) throw error;
-      if (signal?.aborted) this.probing ??= this.#probe(call).finally(() => (this.probing = undefined));
+      if (signal?.aborted) this.#probing ??= this.#probe(call).finally(() => (this.#probing = undefined));
       else this.#noteFailure();
       if (isReset || isCanceled(signal)) throw error;
       this.#warn(error);
-      return this.#remember(call);
+      return this.#remember(call, since);
     }
   }
 
   // A caller's own deadline proves nothing. With the store's, a done of a document that does not
   // exist finds out whether Redis answers.
-  async #probe({ keysByKind, tier }) {
-    const call = { operation: 'done', script: 'done', keysByKind, tier, args: ['0', '', randomUUID()], isReply: () => true };
+  async #probe({ name, keysByKind, tier }) {
+    const call = { operation: 'done', script: 'done', name, keysByKind, tier, args: ['0', '', randomUUID()], isReply: () => true };
     await this.#ask(call).then(() => this.#noteAnswer(), (error) => isOutage(error) && this.#noteFailure());
   }
 
@@ -65,9 +79,9 @@ class Fallback {
 
   // Now that Redis counts a customer again, memory forgets that customer, which makes levels
   // better; and all after an outage. Others may live on a node that is still away.
-  #forget({ name, tier }) {
+  #forget(name) {
     if (this.#wasAway) this.#memory.clear();
-    else this.#memory.run('reset', name, [], tier);
+    else this.#memory.forget(name);
     this.#wasAway = false;
   }
 
@@ -92,7 +106,9 @@ class Fallback {
     return false;
   }
 
-  #remember({ script, name, args, tier }) {
+  #remember(call, since) {
+    const { script, name, args, tier } = call;
+    if (script === 'done') this.#dones.owe(call, since);
     return { reply: this.#memory.run(script, name, args, tier), degraded: true };
   }
 }

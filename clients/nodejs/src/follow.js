@@ -102,13 +102,13 @@ const resetModes = { '': undefined, 'last-update': 'sinceLastUpdate', 'last-rese
 
 // A field that is absent, null or 0 has its default, as Go reads it.
 function policyOf(fields) {
-  checkNames(fields, ['thresholds', 'reset_interval_ms', 'reset_mode', 'loads', 'turns'], 'a policy');
-  const { thresholds, reset_interval_ms: interval, reset_mode: mode, loads, turns } = fields;
+  checkNames(fields, ['thresholds', 'reset_interval_ms', 'reset_mode', 'loads', 'turns', 'in_order'], 'a policy');
+  const { thresholds, reset_interval_ms: interval, reset_mode: mode, loads, turns, in_order: inOrder } = fields;
   if (!Object.hasOwn(resetModes, mode ?? '')) throw new RangeError('reset_mode is not last-update or last-reset');
   if (interval > longestInterval) throw new RangeError('reset_interval_ms is too long');
   return {
     thresholds: thresholds ?? undefined, resetInterval: interval || undefined, resetMode: resetModes[mode ?? ''],
-    loads: loads ?? undefined, turns: turns ?? undefined,
+    loads: loads ?? undefined, turns: turns ?? undefined, inOrder: inOrder ?? undefined,
   };
 }
 

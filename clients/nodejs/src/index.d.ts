@@ -49,7 +49,7 @@ export interface Decision {
   readonly resetIn: number;
   /** Submitted recently × pending × cost, this document included, at most a billion. 0 from next and nextN. */
   readonly load: number;
-  /** Documents submitted and not done, this one included. 0 from next and nextN. */
+  /** Documents submitted, due no later than this one and not done, this one included. 0 from next and nextN. */
   readonly pending: number;
   /** Whether the fallback decided because Redis did not answer, from what this process has counted since. */
   readonly degraded: boolean;
@@ -69,7 +69,7 @@ export interface Bounds {
 export interface Ended {
   /** Its id, as passed to the call. */
   readonly document: Name;
-  /** Milliseconds from submit to done. */
+  /** Milliseconds from when it was due to done; 0 if it was done before. */
   readonly latency: number;
   /** The level that submit gave it. */
   readonly level: number;
@@ -97,11 +97,17 @@ export interface State {
   readonly pending: number;
   /** How many of them are a flood's: their load was above all loads of the policy. They do not count in load. */
   readonly pendingFlood: number;
-  /** Milliseconds for which the oldest pending document has been pending. */
+  /** How many further documents are due later. */
+  readonly scheduled: number;
+  /** The load that the document would be of its account; 0 unless the customer is a user of one. */
+  readonly accountLoad: number;
+  /** The account's pendingFlood; 0 unless the customer is a user of one. */
+  readonly accountFlood: number;
+  /** Milliseconds for which the oldest pending document has been due. */
   readonly oldest: number;
-  /** Milliseconds from submit to done, on average; 0 if that is not known. */
+  /** Milliseconds from when a document is due to done, on average; 0 if that is not known. */
   readonly latency: number;
-  /** Milliseconds that a document without a done counts as pending. */
+  /** Milliseconds that a document without a done counts as pending; one of a flood does for the option lease. */
   readonly lease: number;
   /** Whether the fallback answered because Redis did not, from what this process has counted since. */
   readonly degraded: boolean;
@@ -141,6 +147,13 @@ export interface Policy {
    * levels that thresholds give beyond those of the loads, three for nine levels.
    */
   turns?: number;
+  /**
+   * Whether submit keeps a customer's documents in order: none gets an earlier level than the newest
+   * pending ones that are due no later. Set it if a document that overtakes an older one of its customer
+   * does harm; then a customer's flood delays that customer's own next documents. An override may
+   * break the order. Default: false.
+   */
+  inOrder?: boolean;
 }
 
 export interface StoreOptions {
@@ -167,6 +180,13 @@ export interface StoreOptions {
    */
   overrides?: boolean;
   /**
+   * Whether a customer 'acme/mary' is the user mary of the account acme, split at the first slash:
+   * submit counts both, and next the user. Set it, alike in all processes, if customers can create
+   * ids: else one who floods by a hundred of them is a hundred customers. It reads overrides: one
+   * of acme holds for its users who have none. Default: false, names are not split.
+   */
+  accounts?: boolean;
+  /**
    * The maximum milliseconds that a document without a done counts as pending: 1000 to
    * 86,400,000, a day. Default: a day.
    */
@@ -174,9 +194,8 @@ export interface StoreOptions {
   /**
    * Whether this process's memory answers calls that Redis does not, by the same policies, with
    * degraded set and no error. After ten failures in a row it answers at once, and one call
-   * every half second tries Redis. When Redis is back, memory's counts are forgotten; documents
-   * done meanwhile count as pending in Redis until their leases expire. Overrides apply only
-   * when Redis answers. A reset, and a key that holds something else, stay errors. Default:
+   * every half second tries Redis. When Redis is back, memory's counts are forgotten, and Redis is
+   * told which documents were done meanwhile, at most 10,000. Overrides apply only when Redis answers. A reset, and a key that holds something else, stay errors. Default:
    * false; true for {@link join}.
    */
   fallback?: boolean;
@@ -201,6 +220,12 @@ export interface SubmitOptions extends CallOptions {
    * documents. Default: 0.
    */
   cost?: number;
+  /**
+   * How many milliseconds later the document is due, up to 31,536,000,000, a year; fractions are
+   * dropped. Pass the delay that its queue gets: the document counts from then on, and its level is
+   * by what is due by then, so documents for tomorrow do not make today's wait. Default: 0, now.
+   */
+  delay?: number;
 }
 
 /** One of the documents of {@link Store.submitN}. */
@@ -208,6 +233,8 @@ export interface Document {
   id: Name;
   /** As in {@link SubmitOptions}. Default: 0. */
   cost?: number;
+  /** As in {@link SubmitOptions}. Default: 0. */
+  delay?: number;
 }
 
 /**
@@ -237,19 +264,19 @@ export class Store {
 
   /**
    * Decides about a document by its load, and makes it pending until {@link Store.done}. It
-   * may always be repeated: a pending document is not counted a second time. It is resent
-   * within the timeout if its reply is lost. It shares no data with next: use one of the two
+   * may always be repeated: a pending document keeps its level and is not counted a second time,
+   * and is due after the new delay. It is resent within the timeout if its reply is lost. It shares no data with next: use one of the two
    * per customer.
    */
   submit(customer: Name, document: Name, options?: SubmitOptions): Promise<Decision>;
 
-  /** Submits 1 to 100 documents, in order, all of them or none. The cost of a plain id is unknown. */
+  /** Submits 1 to 100 documents, in order, all of them or none. A plain id is a document of unknown cost that is due now. */
   submitN(customer: Name, documents: readonly (Document | Name)[], options?: CallOptions): Promise<Decision[]>;
 
   /**
-   * Ends a document's pending state, and returns how long it was pending and at which level;
-   * undefined if it was not pending, or the fallback does not know it. took is the processing
-   * time in milliseconds, 0 (the default) if unknown. Compared with what is usual among the
+   * Ends a document's pending state, and returns how long it was due and at which level;
+   * undefined if it was not pending, or if Redis does not answer and is told later. took is the
+   * processing time in milliseconds, 0 (the default) if unknown. Compared with what is usual among the
    * customers, once this store knows three of them, it is the cost of the customer's documents
    * that are submitted without one. A done may always be repeated: a second one does nothing.
    */
@@ -264,7 +291,10 @@ export class Store {
   /** Returns what is known about a customer, and changes nothing. */
   peek(customer: Name, options?: CallOptions): Promise<State>;
 
-  /** Forgets everything known about the customer. Like next, it is sent at most once. */
+  /**
+   * Forgets everything known about the customer, though an account still counts its user's
+   * documents. Like next, it is sent at most once.
+   */
   reset(customer: Name, options?: CallOptions): Promise<void>;
 
   /** Returns a customer's keys, as bytes. */
@@ -280,8 +310,9 @@ export class Store {
   readonly degraded: boolean;
 
   /**
-   * Waits for earlier calls, each of which ends within the timeout, and ends the store's
-   * connections. With Redis away it takes up to a second more. Further calls reject with
+   * Waits for earlier calls, each of which ends within the timeout, tells Redis of each done that it
+   * has not answered, and ends the store's connections. With Redis away it takes up to three times
+   * the timeout more, and at least a second. Further calls reject with
    * NotCounted. The original client is unchanged.
    */
   close(): Promise<void>;
@@ -308,11 +339,11 @@ export interface JoinOptions extends StoreOptions {
  */
 export function join(client: RedisClient, options?: JoinOptions): Store;
 
-/** A customer's keys: `<prefix>:{<customer>}:count` and so on. `%` in a customer is written `%25` and `}` is written `%7D`. */
+/** A customer's keys: `<prefix>:{<customer>}:count` and so on. `%` in a customer is written `%25` and `}` is written `%7D`. A user's: `<prefix>:{<account>}/<user>:count`. */
 export type Keys = Record<'count' | 'pending' | 'override', Uint8Array>;
 
-/** Returns a customer's keys, as bytes. The prefix is 'priority' by default. */
-export function keysOf(customer: Name, prefix?: string): Keys;
+/** Returns a customer's keys, as bytes. The prefix is 'priority' by default; accounts as in {@link StoreOptions}. */
+export function keysOf(customer: Name, prefix?: string, accounts?: boolean): Keys;
 
 /** Returns the policy of nine levels, with every field filled in. */
 export function defaultPolicy(): Required<Policy>;

@@ -49,7 +49,7 @@ class Member {
     this.#store = store;
     this.#identity = {
       format: 1, id: randomBytes(8).toString('hex'), name: printable(name, 100), language: 'nodejs', version,
-      host: printable(hostname(), 100), pid: process.pid, levels: store.levels, overrides: store.overrides,
+      host: printable(hostname(), 100), pid: process.pid, levels: store.levels, overrides: store.overrides, accounts: store.accounts || undefined,
     };
     this.#follower = new Follower((head) => this.#askPolicies(head), store.applyPolicies);
     this.#background = this.#run();

@@ -3,7 +3,7 @@
 // Policies: the level of a count or a load, and the scripts that decide it.
 
 const { createHash } = require('node:crypto');
-const { checkInteger, checkNames } = require('./check.js');
+const { checkInteger, checkKind, checkNames } = require('./check.js');
 const texts = require('./lua.js');
 
 const longestLease = 86_400_000;
@@ -41,7 +41,7 @@ const defaultPolicy = () => fillPolicy({});
 
 // Returns a policy with every field filled in, and separate tables.
 function fillPolicy(policy, where = 'policy') {
-  checkNames(policy, ['thresholds', 'resetInterval', 'resetMode', 'loads', 'turns'], where);
+  checkNames(policy, ['thresholds', 'resetInterval', 'resetMode', 'loads', 'turns', 'inOrder'], where);
   const { thresholds = defaultThresholds, resetInterval = 1_500_000, resetMode = 'sinceLastUpdate' } = policy;
   checkTable(thresholds, `${where}.thresholds`, (a, b) => b < a, 'below', `a whole number within ±2^53`, (n) => Number.isInteger(n) && Math.abs(n) <= maxThreshold);
   const levels = thresholds.length + 1;
@@ -52,9 +52,10 @@ function fillPolicy(policy, where = 'policy') {
   }
   const { loads = fewerLoads[levels] ?? defaultLoads } = policy;
   checkTable(loads, `${where}.loads`, (a, b) => millionths(b) > millionths(a), 'a millionth above', 'from a millionth to a billion', (load) => load >= 1e-6 && load <= maxLoad);
-  const { turns = 0 } = policy;
+  const { turns = 0, inOrder = false } = policy;
   checkInteger(`${where}.turns, behind ${loads.length} loads,`, turns, 0, maxLevels - 1 - loads.length);
-  return { thresholds: [...thresholds], resetInterval, resetMode, loads: [...loads], turns: turns || (policy.loads ? 0 : levels - 1 - loads.length) };
+  checkKind(`${where}.inOrder`, inOrder, 'boolean');
+  return { thresholds: [...thresholds], resetInterval, resetMode, loads: [...loads], turns: turns || (policy.loads ? 0 : levels - 1 - loads.length), inOrder };
 }
 
 function checkTable(table, where, isNext, order, kind, isOne) {
@@ -75,7 +76,7 @@ function levelOf({ thresholds }, count) {
   return 1 + (level < 0 ? thresholds.length : level);
 }
 
-/** Returns the level of a load in millionths. flood is how many of the customer's documents are a flood's, if this one is. */
+/** Returns the level of a load in millionths, of which Infinity is beyond all. flood is how many of the customer's documents are a flood's, if this one is. */
 function levelOfLoad({ loads, turns }, load, flood) {
   const level = loads.findIndex((bound) => load <= millionths(bound));
   return 1 + (level < 0 ? loads.length + turnOf(flood, turns) : level);
@@ -95,10 +96,11 @@ const lastLevelOf = ({ thresholds, loads, turns }) => 1 + Math.max(thresholds.le
 
 // Returns the scripts for a filled policy, a lease in milliseconds, and the
 // levels of the queue.
-function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns }, lease, levels) {
+function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns, inOrder }, lease, levels) {
   const blocks = {
     policy: `local interval = '${resetInterval}'\nlocal since_last_reset = ${resetMode === 'sinceLastReset'}\n`,
     lease: `local longest_lease = ${lease}\n`,
+    order: `local in_order = ${inOrder}\n`,
     queue: `local queue_levels = ${levels}\n`,
     levels: levelLines('count', thresholds, '<', '>='),
     loads: levelLines('load', loads.map(millionths), '>', '<=') + turnLines(loads.length + 1, turns),
@@ -128,7 +130,7 @@ function levelLines(number, bounds, isOver, isWithin) {
 // after those of the loads.
 function turnLines(floodLevel, turns) {
   const lines = [];
-  for (let k = turns; k > 0; k--) lines.push(`elseif beyond + 1 >= ${beginOf(k, turns)} then level = ${floodLevel + k}\n`);
+  for (let k = turns; k > 0; k--) lines.push(`elseif pending_flood >= ${beginOf(k, turns)} then level = ${floodLevel + k}\n`);
   const found = turns > 0 ? `if not flood then -- its level stands\n${lines.join('')}end\n` : '';
   return `local flood = level == ${floodLevel} -- beyond the last load: take turns\n${found}`;
 }

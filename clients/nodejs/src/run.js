@@ -7,8 +7,8 @@ const { OutcomeUnknown } = require('./errors.js');
 
 /**
  * Returns the reply. call has the script ({ text, sha1 }), keys, args, isReply, and whether it
- * is repeatable or readOnly; and for errors the operation and, if it is about a customer,
- * keysByKind: the key to be named is not always among keys.
+ * is repeatable or readOnly; for errors the operation; and if one of the keys is that of an override
+ * that may be read by itself, overrideKey.
  */
 async function run(wire, call, deadline) {
   const { script, keys, overrideKey, args, isReply, bound } = call;
@@ -18,8 +18,8 @@ async function run(wire, call, deadline) {
   for (let tries = 0; ; ) {
     try {
       const bounds = isApart && (await readBounds(wire, call, deadline));
-      const allKeys = overrideKey && !isApart ? [...keys, overrideKey] : keys;
-      const reply = await wire.runScript(script, [String(allKeys.length), ...allKeys, ...args], keys[0], deadline);
+      const sent = isApart ? keys.filter((key) => key !== overrideKey) : keys;
+      const reply = await wire.runScript(script, [String(sent.length), ...sent, ...args], keys[0], deadline);
       if (!Array.isArray(reply) || !isReply(reply)) throw new Lost('unexpected reply');
       return isApart ? bound(reply, bounds) : reply;
     } catch (error) {
@@ -63,9 +63,8 @@ const pauseOf = (tries) => Math.min(4 * 2 ** Math.min(tries, 4), 64) * (0.5 + Ma
 const isIntegers = (n) => (reply) => reply.length >= n && reply.every(Number.isSafeInteger);
 
 // Also says how the previous try ended, if that differs.
-function message({ operation, keysByKind, keys }, { message: now }, before) {
-  const [, kind] = /^CORRUPT(COUNT|PENDING) /.exec(now) ?? [];
-  const key = keysByKind?.[kind?.toLowerCase()] ?? keys[0];
+function message({ operation, keys }, { message: now }, before) {
+  const key = keys.find((each) => now.includes(each)) ?? keys[0]; // CORRUPTPENDING names the key
   return `docpriority: ${operation} ${key}: ${now}${before === undefined || before === now ? '' : `; before that: ${before}`}`;
 }
 

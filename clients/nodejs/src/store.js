@@ -2,13 +2,13 @@
 
 // The numbers of a fleet. Documented in index.d.ts.
 
-const { bytesOf, checkAmount, checkInteger, checkKind, checkNames, checkPrefix, isObject } = require('./check.js');
+const { bytesOf, checkAmount, checkDelay, checkInteger, checkKind, checkNames, checkPrefix, isObject } = require('./check.js');
 const { Wire } = require('./client.js');
 const { Costs } = require('./costs.js');
 const { Deadline } = require('./deadline.js');
 const { NotCounted } = require('./errors.js');
 const { Fallback } = require('./fallback.js');
-const { defaultPrefix, keysOf } = require('./keys.js');
+const { accountOf, defaultPrefix, keysOf } = require('./keys.js');
 const { Memory } = require('./memory.js');
 const { clamp, levelOf, longestLease, policiesOf } = require('./policy.js');
 const { isIntegers, run } = require('./run.js');
@@ -19,16 +19,17 @@ const optionsPosition = { next: 'second', nextN: 'third', submit: 'third', submi
 
 // Names a method of stores that makes one a member of a fleet: a symbol, so that only join calls it.
 const enter = Symbol('enter');
-const optionNames = ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'overrides', 'lease', 'fallback'];
+const optionNames = ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'overrides', 'accounts', 'lease', 'fallback'];
 
-// The keys of each script, without that of the override; errors name the first. bound gives a reply the
-// bounds of an override that the script has not read. repeatable and readOnly say what a lost reply means.
+// The keys of each script: its own, the customer's override, and those of the account of a user. Most
+// errors name the first. bound gives a reply the bounds of an override that the script has not read.
+// repeatable and readOnly say what a lost reply means.
 const scripts = {
-  next: { kinds: ['count'], readsOverride: true, bound: ([level, count, resetIn], bounds) => [level, count, resetIn, level, ...bounds] },
-  submit: { kinds: ['pending'], readsOverride: true, bound: (reply, bounds) => reply.map((n, i) => (i % 4 === 0 ? clamp(n, ...bounds) : n)), repeatable: true },
-  done: { kinds: ['pending'], repeatable: true },
-  peek: { kinds: ['count', 'pending'], readsOverride: true, readOnly: true },
-  reset: { kinds: ['count', 'pending'] },
+  next: { kinds: ['count'], accountKinds: ['override'], readsOverride: true, bound: ([level, count, resetIn], bounds) => [level, count, resetIn, level, ...bounds] },
+  submit: { kinds: ['pending'], accountKinds: ['pending', 'override'], readsOverride: true, bound: (reply, bounds) => reply.map((n, i) => (i % 4 === 0 ? clamp(n, ...bounds) : n)), repeatable: true },
+  done: { kinds: ['pending'], accountKinds: ['pending'], repeatable: true },
+  peek: { kinds: ['count', 'pending'], accountKinds: ['pending', 'override'], readsOverride: true, readOnly: true },
+  reset: { kinds: ['count', 'pending'], accountKinds: [] },
 };
 const rules = ['unknown', 'byCount', 'byLoad']; // as peek.lua numbers them
 
@@ -41,6 +42,7 @@ class Store {
   #timeout;
   #tierOf;
   #overrides; // whether it reads them
+  #accounts; // whether it splits names
   #ownPolicies; // what the options say
   #policies; // what decides: its own policies, or those that operators have set
   #lease;
@@ -51,20 +53,21 @@ class Store {
 
   constructor(client, options = {}) {
     checkNames(options, optionNames, 'options');
-    const { prefix = defaultPrefix, timeout = 250, policy = {}, tiers = {}, tierOf, overrides = false, lease = longestLease, fallback = false } = options;
+    const { prefix = defaultPrefix, timeout = 250, policy = {}, tiers = {}, tierOf, overrides = false, accounts = false, lease = longestLease, fallback = false } = options;
     checkPrefix(prefix);
     checkInteger('timeout', timeout, 1, 2 ** 31 - 1);
     checkInteger('lease', lease, 1_000, longestLease);
     checkKind('overrides', overrides, 'boolean');
+    checkKind('accounts', accounts, 'boolean');
     checkKind('fallback', fallback, 'boolean');
     if (!isObject(tiers)) throw new TypeError('docpriority: tiers is not an object');
     if (tierOf !== undefined) checkKind('tierOf', tierOf, 'function');
     else if (Object.keys(tiers).length > 0) throw new TypeError('docpriority: tiers without a tierOf would never be used');
-    [this.#prefix, this.#timeout, this.#tierOf, this.#overrides, this.#lease] = [prefix, timeout, tierOf, overrides, lease];
+    [this.#prefix, this.#timeout, this.#tierOf, this.#overrides, this.#accounts, this.#lease] = [prefix, timeout, tierOf, overrides || accounts, accounts, lease];
     this.#ownPolicies = this.#policies = policiesOf({ policy, tiers }, lease);
     if (client instanceof Memory) this.#memory = client;
     else this.#wire = new Wire(client);
-    if (fallback && this.#wire) this.#fallback = new Fallback((call, signal) => this.#askRedis(call, signal));
+    if (fallback && this.#wire) this.#fallback = new Fallback((call, signal) => this.#askRedis(call, signal), accounts);
   }
 
   async next(customer, options) {
@@ -78,9 +81,9 @@ class Store {
 
   async submit(customer, document, options = {}) {
     const [decision] = await this.#countFailures(1, () => {
-      checkOptions('submit', options, ['cost'], 'an object such as { cost: 12 }');
-      const { cost, signal } = options;
-      return this.#submit('submit', customer, [{ id: document, cost }], { signal });
+      checkOptions('submit', options, ['cost', 'delay'], 'an object such as { cost: 12 }');
+      const { cost, delay, signal } = options;
+      return this.#submit('submit', customer, [{ id: document, cost, delay }], { signal });
     });
     return decision;
   }
@@ -99,11 +102,11 @@ class Store {
   }
 
   async peek(customer, options) {
-    const { reply, degraded } = await this.#run('peek', 'peek', customer, [], 17, options);
-    const [rule, level, nextLevel, count, resetIn, load, recent, cost, pending, pendingFlood, oldest, latency, lease, ruleLevel, earliest, latest, endsIn] = reply;
+    const { reply, degraded } = await this.#run('peek', 'peek', customer, [], 20, options);
+    const [rule, level, nextLevel, count, resetIn, load, recent, cost, pending, pendingFlood, oldest, latency, lease, ruleLevel, earliest, latest, endsIn, scheduled, accountLoad, accountFlood] = reply;
     return Object.freeze({
       rule: rules[rule], level, nextLevel, count, resetIn, load: load / 1e6, recent: recent / 1_000, cost: cost / 1_000,
-      pending, pendingFlood, oldest, latency, lease, degraded, ruleLevel,
+      pending, pendingFlood, scheduled, accountLoad: accountLoad / 1e6, accountFlood, oldest, latency, lease, degraded, ruleLevel,
       bounds: latest === 0 ? undefined : Object.freeze({ earliest, latest }),
       overrideEndsIn: latest === 0 || endsIn < 0 ? undefined : endsIn,
     });
@@ -114,7 +117,7 @@ class Store {
   }
 
   keys(customer) {
-    return keysOf(customer, this.#prefix);
+    return keysOf(customer, this.#prefix, this.#accounts);
   }
 
   script(name, customer) {
@@ -141,8 +144,8 @@ class Store {
   }
 
   async #close() {
-    await Promise.allSettled([...this.#calls, this.#member?.leave()]);
-    await this.#fallback?.probing;
+    const told = Promise.allSettled([...this.#calls]).then(() => this.#fallback?.close(clamp(2 * this.#timeout, 500, 3_000)));
+    await Promise.allSettled([told, this.#member?.leave()]);
     this.#wire?.close();
   }
 
@@ -150,6 +153,7 @@ class Store {
     this.#member = newMember({
       levels: this.last,
       overrides: this.#overrides,
+      accounts: this.#accounts,
       key: (end) => Buffer.from(`${this.#prefix}:${end}`),
       withDeadline: (...args) => this.#withDeadline(...args),
       isDegraded: () => this.degraded,
@@ -173,7 +177,7 @@ class Store {
 
   async #submit(operation, customer, items, options) {
     const documents = copyOf(items, maxDocuments.submit).map(documentOf);
-    const args = documents.flatMap(({ id, cost }) => [id, String(this.#submittedCosts.relative(cost))]);
+    const args = documents.flatMap(({ id, cost, delay }) => [id, `${this.#submittedCosts.relative(cost)}${delay > 0 ? ` ${delay}` : ''}`]);
     const { reply, name, degraded } = await this.#run(operation, 'submit', customer, args, 4 * documents.length, options);
     for (const { cost } of documents) this.#submittedCosts.add(name, cost);
     const decisions = documents.map((_, i) => {
@@ -189,14 +193,18 @@ class Store {
     const ids = passed.map((id) => bytesOf(id, 'a document'));
     checkAmount('took, in milliseconds,', took, '0 (unknown)');
     const work = Math.min(took, longestWork) / 1000 / ids.length; // seconds for each document
-    const { reply, name } = await this.#run(operation, 'done', customer, [String(this.#workTimes.relative(work)), '', ...ids], 2 * ids.length, options);
-    const ended = passed.flatMap((document, i) => {
-      const [latency, level] = reply.slice(2 * i, 2 * i + 2);
-      return level === 0 ? [] : Object.freeze({ document, latency, level }); // 0: it was not pending
-    });
-    for (let i = 0; i < ended.length; i++) this.#workTimes.add(name, work);
-    this.#member?.collector.countEnded(ended);
-    return ended;
+    const read = (reply, name) => {
+      const ended = passed.flatMap((document, i) => {
+        const [latency, level] = reply.slice(2 * i, 2 * i + 2);
+        return level === 0 ? [] : Object.freeze({ document, latency, level }); // 0: it was not pending
+      });
+      for (let i = 0; i < ended.length; i++) this.#workTimes.add(name, work);
+      this.#member?.collector.countEnded(ended);
+      return ended;
+    };
+    const args = [String(this.#workTimes.relative(work)), '', ...ids];
+    const { reply, name } = await this.#run(operation, 'done', customer, args, 2 * ids.length, options, read);
+    return read(reply, name);
   }
 
   // Makes a call. If it fails, its documents are counted as failed.
@@ -210,8 +218,8 @@ class Store {
   }
 
   // Returns the reply of a script (at least so many integers), whether memory gave it, the
-  // customer's bytes in Latin-1, and the policy.
-  async #run(operation, script, customer, args, integers, options = {}) {
+  // customer's bytes in Latin-1, and the policy. A done may be answered later: then read is called.
+  async #run(operation, script, customer, args, integers, options = {}, read) {
     checkOptions(operation, options);
     const { signal } = options;
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('docpriority: signal is not an AbortSignal');
@@ -220,7 +228,7 @@ class Store {
     const name = bytes.latin1Slice();
     const tier = this.#tierFor(customer); // once a call: the next time tierOf might return another
     if (this.#closing) throw new NotCounted(`docpriority: ${operation} ${keysByKind[scripts[script].kinds[0]]}: the store is closed`);
-    const running = this.#answer({ operation, script, name, keysByKind, tier, args, isReply: isIntegers(integers) }, signal);
+    const running = this.#answer({ operation, script, name, keysByKind, tier, args, read, isReply: isIntegers(integers) }, signal);
     this.#calls.add(running);
     try {
       const { reply, degraded = false } = await running;
@@ -238,11 +246,18 @@ class Store {
     return { reply: this.#memory.run(script, name, args, tier) };
   }
 
-  #askRedis({ script, keysByKind, tier, ...call }, signal) {
-    const { kinds, readsOverride, ...properties } = scripts[script];
+  #askRedis({ script, name, keysByKind, tier, ...call }, signal) {
+    const { kinds, accountKinds, readsOverride, ...properties } = scripts[script];
     const keys = kinds.map((kind) => keysByKind[kind]);
-    const overrideKey = readsOverride && this.#overrides ? keysByKind.override : undefined;
-    const request = { ...call, ...properties, keysByKind, keys, overrideKey, levels: tier.levels, script: tier.scripts[script] };
+    let overrideKey = readsOverride && this.#overrides ? keysByKind.override : undefined;
+    if (overrideKey) keys.push(overrideKey);
+    const account = this.#accounts ? accountOf(name) : undefined;
+    if (account !== undefined) {
+      const keysOfAccount = keysOf(Buffer.from(account, 'latin1'), this.#prefix);
+      keys.push(...accountKinds.map((kind) => keysOfAccount[kind]));
+      overrideKey = undefined; // no use to read it by itself: the script needs the account's keys, too
+    }
+    const request = { ...call, ...properties, keys, overrideKey, levels: tier.levels, script: tier.scripts[script] };
     return this.#withDeadline(this.#timeout, signal, (wire, deadline) => run(wire, request, deadline));
   }
 
@@ -280,10 +295,11 @@ function copyOf(documents, longest) {
 // Returns a document of a submit, which may be a plain id.
 function documentOf(item) {
   const document = typeof item === 'string' || item instanceof Uint8Array ? { id: item } : item;
-  checkNames(document, ['id', 'cost'], 'a document', "an id, or an object such as { id: 'invoice-4711', cost: 12 },");
-  const { id, cost = 0 } = document;
+  checkNames(document, ['id', 'cost', 'delay'], 'a document', "an id, or an object such as { id: 'invoice-4711', cost: 12 },");
+  const { id, cost = 0, delay = 0 } = document;
   checkAmount('a cost', cost, '0 (unknown)');
-  return { id: bytesOf(id, 'a document'), cost };
+  checkDelay(delay);
+  return { id: bytesOf(id, 'a document'), cost, delay: Math.floor(delay) };
 }
 
 module.exports = { enter, optionNames, Store };

@@ -19,6 +19,7 @@ export class MemoryStore extends Store {
   /**
    * Sets a customer's override, as operators could: the bounds of the levels, and in how many
    * milliseconds it ends, if at all. undefined removes it.
+   * With accounts, an account's holds for users who have none.
    */
   setOverride(customer: Name, override: { earliest?: number; latest?: number; endsIn?: number } | undefined): void;
 

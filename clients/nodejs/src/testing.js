@@ -15,7 +15,7 @@ class MemoryStore extends Store {
     const { clock = () => Date.now(), ...settings } = options;
     checkKind('clock', clock, 'function');
     const time = { advanced: 0 };
-    const memory = new Memory({ clock: () => clock() + time.advanced });
+    const memory = new Memory({ clock: () => clock() + time.advanced, accounts: settings.accounts });
     super(memory, { overrides: true, ...settings });
     [this.#memory, this.#time] = [memory, time];
   }

@@ -35,7 +35,10 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     await queue.close();
   });
 
-  const pending = async () => (await store.peek(customer)).pending;
+  async function pending() {
+    const state = await store.peek(customer);
+    return state.pending + state.scheduled;
+  }
 
   function work(processor, options) {
     const worker = new Worker(queue.name, processor && doneAfter(store, processor), { connection: redis, ...options });
@@ -66,6 +69,28 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     work(async ({ data, priority }) => served.push(data.i === undefined ? 'other' : priority));
     await ended(131);
     assert.ok(served.indexOf('other') < 5, String(served));
+  });
+
+  test('jobs for tomorrow see each other, and change no level of today', async () => {
+    const jobs = (n, customer, opts) => queue.addBulk(Array(n).fill({ name: 'document', data: { customer }, opts }));
+    const levels = async (...args) => (await jobs(...args)).map(({ opts: { priority } }) => priority);
+    const tomorrow = await levels(500, customer, { delay: 86_400_000 });
+    assert.equal(tomorrow.at(-1), 8); // as of a flood
+    assert.deepEqual(await levels(40, customer), await levels(40, `other than ${customer}`));
+    const { pending, scheduled } = await store.peek(customer);
+    assert.deepEqual([pending, scheduled], [40, 500]);
+    await jobs(1, customer, { delay: 1e12 }); // in BullMQ, a delay may be longer than a document's
+  });
+
+  test('a job that replaces another one is due after its own delay', async () => {
+    const replace = (delay) => queue.add('document', { customer }, { delay, deduplication: { id: customer, replace: true } });
+    for (const delay of [86_400_000, 3_600_000]) await replace(delay);
+    const { pending, scheduled } = await store.peek(customer);
+    assert.deepEqual([pending, scheduled], [0, 1]);
+    await replace(1);
+    while ((await store.peek(customer)).pending === 0) await new Promise(setImmediate);
+    work(async () => {});
+    await ended(1);
   });
 
   test('what a job costs is told', async (t) => {

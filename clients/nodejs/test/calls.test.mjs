@@ -23,7 +23,9 @@ describe('a wrong call is refused before anything is sent', () => {
     'documents in a string': [() => store.submitN('acme', 'abc'), TypeError],
     'a cost in words': [() => store.submit('acme', 'd', { cost: '5' }), TypeError],
     'a cost without its name': [() => store.submit('acme', 'd', 5), { message: 'docpriority: the third argument of submit: an object such as { cost: 12 } is needed, not Number' }],
-    'a cost of another name': [() => store.submitN('acme', [{ id: 'a', costs: 5 }]), { message: 'docpriority: a document: there is no "costs", only id, cost' }],
+    'a cost of another name': [() => store.submitN('acme', [{ id: 'a', costs: 5 }]), { message: 'docpriority: a document: there is no "costs", only id, cost, delay' }],
+    'a delay before now': [() => store.submit('acme', 'd', { delay: -1 }), RangeError],
+    'a delay of more than a year': [() => store.submitN('acme', [{ id: 'a', delay: 31_536_000_001 }]), { message: 'docpriority: a delay is 0 to 31536000000 milliseconds, a year, not 31536000001' }],
     'a cost for all documents': [() => store.submitN('acme', ['a'], { cost: 5 }), TypeError],
     'a document without an id': [() => store.submitN('acme', [{ cost: 5 }]), TypeError],
     'a number for a document': [() => store.submitN('acme', ['a', 5]), { message: "docpriority: a document: an id, or an object such as { id: 'invoice-4711', cost: 12 }, is needed, not Number" }],
@@ -147,6 +149,15 @@ test('where a part of Redis fails, memory forgets a customer when Redis has coun
   assert.equal(await count('acme'), 0);
 });
 
+test('with accounts, memory counts users and accounts while Redis is away', async (t) => {
+  t.mock.method(process, 'emitWarning', () => {});
+  const store = new Store(client, { fallback: true, accounts: true, timeout: 20 });
+  t.after(() => store.close());
+  for (const user of ['mary', 'tom']) await store.submit(`acme/${user}`, 'a');
+  const { degraded, load, accountLoad } = await store.peek('acme/tom');
+  assert.deepEqual([degraded, load, accountLoad], [true, 4, 9]);
+});
+
 test("a caller's own deadline opens no circuit, but has the store find out whether Redis answers", async () => {
   let isAway = false;
   let asked = 0;
@@ -198,13 +209,28 @@ describe('on a server', { skip: process.env.REDIS || process.env.CI ? false : 'R
       const { resetIn, oldest, ...state } = await store.peek('größer}');
       assert.deepEqual(state, {
         rule: 'byLoad', level: 2, nextLevel: 2, count: -3, load: 16, recent: 3, cost: 1,
-        pending: 3, pendingFlood: 0, latency: 0, lease: 86_400_000, degraded: false, ruleLevel: 2, bounds: undefined, overrideEndsIn: undefined,
+        pending: 3, pendingFlood: 0, scheduled: 0, accountLoad: 0, accountFlood: 0, latency: 0, lease: 86_400_000, degraded: false, ruleLevel: 2, bounds: undefined, overrideEndsIn: undefined,
       });
       assert.deepEqual((await store.doneN('größer}', ['d', 'none', 'f'])).map(({ document, level }) => [document, level]), [['d', 1], ['f', 2]]);
       assert.ok(Object.isFrozen(decisions[0]) && resetIn <= 1_500_000 && oldest >= 0);
       await store.reset('größer}');
     });
   }
+
+  test("an error about a user's call names the key that is corrupt", async (t) => {
+    const admin = clients['ioredis 6'](url);
+    const store = new Store(clients['ioredis 6'](url), { accounts: true, timeout: 60_000 });
+    const { pending } = store.keys('acme');
+    t.after(async () => {
+      await admin.del(pending);
+      await store.close();
+      admin.disconnect();
+    });
+    await admin.set(pending, 'something');
+    for (const call of ['submit', 'done']) {
+      await assert.rejects(store[call]('acme/mary', 'a'), { name: 'Corrupt', message: new RegExp(`^docpriority: ${call} priority:{acme}:pending: CORRUPTPENDING `) });
+    }
+  });
 
   for (const [kind, make] of Object.entries(clients)) {
     test(`${kind}: a wrong password is reported at once`, async (t) => {

@@ -153,6 +153,17 @@ describe('faults', { concurrency: true }, () => {
         await closed;
       });
 
+      withServer('close awaits that Redis answers a done', () => undefined, async (server, open) => {
+        const store = open({ timeout: 1_000, fallback: true });
+        assert.equal(await store.done('acme', 'document'), undefined);
+        let answered = 0;
+        server.answer = () => integers(2_000, ++answered);
+        await store.close();
+        const [, , , key, , age, document] = server.scripts.at(-1);
+        assert.deepEqual([answered > 0, key, document], [true, 'priority:{acme}:pending', 'document']);
+        assert.ok(Number(age) > 0);
+      });
+
       withServer('a master that has become a replica, or that the network has lost, is left for a new connection', (_, connection) => {
         return { 1: undefined, 2: "-READONLY You can't write against a read only replica.\r\n" }[connection] ?? (connection > 2 ? replies.next : undefined);
       }, async (server, open) => {

@@ -63,7 +63,7 @@ describe('a member', { skip }, () => {
       await setPolicies(3, { thresholds: [-1, -2], reset_interval_ms: 60_000, reset_mode: 'last-reset', loads: [1], turns: 2 });
       await follows(3);
       assert.equal((await member.next('acme')).level, 3);
-      assert.match(member.script('submit').text, /local queue_levels = 9\n[^]*elseif beyond \+ 1 >= 64 then level = 3\n/);
+      assert.match(member.script('submit').text, /local queue_levels = 9\n[^]*elseif pending_flood >= 64 then level = 3\n/);
       await setPolicies(4, { thresholds: [-1, -2, -3, -4, -5, -6, -7, -8, -9] });
       await follows(3, { code: 'invalid', detail: 'its queue has 9 levels, the policies 10' });
       await redis.del(`${prefix}:{fleet}:${(await readReport()).id}`); // and not what lists it

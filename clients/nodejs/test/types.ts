@@ -7,9 +7,9 @@ import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
 
 import { MemoryStore, type MemoryStoreOptions } from 'docpriority/testing';
 
-const gold: Policy = { thresholds: [-50, -100], resetMode: 'sinceLastReset', loads: [8, 512], turns: 2 };
+const gold: Policy = { thresholds: [-50, -100], resetMode: 'sinceLastReset', loads: [8, 512], turns: 2, inOrder: true };
 const options: StoreOptions = {
-  prefix: 'priority', timeout: 100, overrides: true, fallback: true, policy: defaultPolicy(), lease: 3_600_000,
+  prefix: 'priority', timeout: 100, overrides: true, accounts: true, fallback: true, policy: defaultPolicy(), lease: 3_600_000,
   tiers: { gold }, tierOf: (customer: string) => (customer.startsWith('gold') ? 'gold' : undefined),
 };
 
@@ -36,10 +36,10 @@ export async function use(store: Store, signal: AbortSignal): Promise<number> {
   try {
     const decision: Decision = await store.next('acme', { signal });
     const { level, count, pending, load, resetIn }: { level: number; count: number; pending: number; load: number; resetIn: number } = decision;
-    const documents: Document[] = [{ id: 'a', cost: 3 }, { id: Buffer.from('b') }];
+    const documents: Document[] = [{ id: 'a', cost: 3, delay: 5 }, { id: Buffer.from('b') }];
     const all: Decision[] = [...(await store.nextN('acme', 3)), ...(await store.submitN(new Uint8Array([1]), [...documents, 'c'], { signal }))];
     await store.submit('acme', 'a');
-    await store.submit('acme', 'a', { cost: 12.5, signal });
+    await store.submit('acme', 'a', { cost: 12.5, delay: 3_600_000, signal });
     const ended: Ended | undefined = await store.done('acme', 'a', 12.5);
     const others: Ended[] = await store.doneN('acme', ['a'] as const, 5, { signal });
     const state: State = await store.peek('acme');
@@ -47,9 +47,9 @@ export async function use(store: Store, signal: AbortSignal): Promise<number> {
     const bounds: Bounds | undefined = state.bounds;
     const degraded: boolean = decision.degraded || state.degraded || store.degraded;
     if (degraded) return store.last;
-    const bound: number = Math.max(decision.ruleLevel, bounds?.latest ?? 0, state.overrideEndsIn ?? 0);
+    const bound: number = Math.max(decision.ruleLevel, bounds?.latest ?? 0, state.overrideEndsIn ?? 0, state.scheduled, state.accountLoad, state.accountFlood);
     await store.reset('acme');
-    const key: Uint8Array = keysOf('acme').count;
+    const key: Uint8Array = keysOf('acme/mary', 'priority', true).count;
     const { text, sha1 }: { text: string; sha1: string } = store.script('next');
     await store.close();
     await store[Symbol.asyncDispose]();

@@ -7,27 +7,28 @@ import { test } from 'node:test';
 import { Corrupt, NotCounted, OutcomeUnknown } from 'docpriority';
 import { bucketOf, Collector, jsonOf } from '../src/collect.js';
 import { Follower } from '../src/follow.js';
-import { leftOf, loadOf, Memory, recentOf } from '../src/memory.js';
+import { Memory } from '../src/memory.js';
+import { leftOf, loadOf, recentOf } from '../src/book.js';
 import { policiesOf, turnOf } from '../src/policy.js';
 import { boundsOf } from '../src/run.js';
 
 const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${file}`, import.meta.url), 'utf8'));
 const modes = { since_last_update: 'sinceLastUpdate', since_last_reset: 'sinceLastReset' };
-const policyOf = ({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode, loads, turns }) => ({ thresholds, resetInterval, resetMode: modes[mode] ?? mode, loads, turns });
+const policyOf = ({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode, loads, turns, in_order: inOrder }) => ({ thresholds, resetInterval, resetMode: modes[mode] ?? mode, loads, turns, inOrder });
 
 const ruleNumbers = { unknown: 0, by_count: 1, by_load: 2 };
 
 // Cases without what only other programs leave in Redis.
 const overrides = vectors('edges.json').cases.filter(({ steps }) => steps.every(({ do: what, key }) => what !== 'set' || key === 'override'));
-const cases = [...vectors('rule.json').cases, ...vectors('submit.json').cases, ...overrides];
+const cases = [...['rule', 'submit', 'due', 'accounts'].flatMap((file) => vectors(`${file}.json`).cases), ...overrides];
 
 test('the vectors are there', () => assert.ok(overrides.length > 10 && cases.length > 60, `${overrides.length} of ${cases.length}`));
 
-for (const { name, policy, lease_ms: caseLease = 86_400_000, steps } of cases) {
+for (const { name, policy, lease_ms: caseLease = 86_400_000, accounts, steps } of cases) {
   test(name, () => {
     let now = 0;
-    const memory = new Memory({ clock: () => now });
-    for (const { at_ms: at, do: what, customer, n, documents = [], costs = [], cost = 0, lease_ms: lease = caseLease, value, ttl_ms: lasts, want, state } of steps) {
+    const memory = new Memory({ clock: () => now, accounts });
+    for (const { at_ms: at, do: what, customer, n, documents = [], costs = [], delays = [], cost = 0, lease_ms: lease = caseLease, value, ttl_ms: lasts, want, state } of steps) {
       now = 1e12 + at;
       const settings = policiesOf({ policy: policyOf(policy), tiers: {} }, lease).forTier();
       const ids = documents.map((document) => Buffer.from(document));
@@ -42,14 +43,17 @@ for (const { name, policy, lease_ms: caseLease = 86_400_000, steps } of cases) {
         assert.deepEqual({ level, count, reset_in_ms: resetIn, rule_level: ruleLevel }, { rule_level: level, ...want.at(-1) });
       }
       if (what === 'submit') {
-        const reply = run(...ids.flatMap((id, i) => [id, String(costs[i] ?? 0)]));
+        const reply = run(...ids.flatMap((id, i) => [id, `${costs[i] ?? 0}${delays[i] ? ` ${delays[i]}` : ''}`]));
         const got = want.map((_, i) => reply.slice(4 * i, 4 * i + 4));
         assert.deepEqual(got, want.map(({ level, load, pending, rule_level: ruleLevel = level }) => [level, load, pending, ruleLevel]));
       }
       if (what === 'done') assert.deepEqual(run(String(cost), '', ...ids), want.flatMap(({ level, latency_ms: latency }) => [latency, level]));
       if (what === 'peek') {
-        const { rule, rule_level: ruleLevel = state.next_level, earliest = 0, latest = 0, override_ends_in_ms: endsIn = latest ? -1 : 0, ...rest } = state;
-        assert.deepEqual(run(), [ruleNumbers[rule], ...Object.values(rest), ruleLevel, earliest, latest, endsIn]);
+        const {
+          rule, rule_level: ruleLevel = state.next_level, earliest = 0, latest = 0, override_ends_in_ms: endsIn = latest ? -1 : 0,
+          scheduled = 0, account_load: load = 0, account_flood: flood = 0, ...rest
+        } = state;
+        assert.deepEqual(run(), [ruleNumbers[rule], ...Object.values(rest), ruleLevel, earliest, latest, endsIn, scheduled, load, flood]);
       }
     }
   });
@@ -148,8 +152,8 @@ function processOf({ tiers = {}, ...policy }) {
       return follower.following;
     },
     policyOf: (tier) => {
-      const { thresholds, resetInterval, resetMode, loads, turns } = policies.forTier(tier).policy;
-      return { thresholds, reset_interval_ms: resetInterval, reset_mode: resetModes[resetMode], loads, turns };
+      const { thresholds, resetInterval, resetMode, loads, turns, inOrder } = policies.forTier(tier).policy;
+      return { thresholds, reset_interval_ms: resetInterval, reset_mode: resetModes[resetMode], loads, turns, ...(inOrder && { in_order: true }) };
     },
   };
 }

@@ -85,7 +85,7 @@ class LoopedStore:
 def open_store(request: dict[str, Any]) -> Any:
     url, kind = request["url"], request.get("client", "redis")
     options: dict[str, Any] = {}
-    for name in ("prefix", "overrides", "fallback", "join", "as"):
+    for name in ("prefix", "overrides", "accounts", "fallback", "join", "as"):
         if name in request:
             options["name" if name == "as" else name] = request[name]
     for name in ("timeout", "lease"):
@@ -106,7 +106,7 @@ def open_store(request: dict[str, Any]) -> Any:
 
 
 def policy_of(fields: dict[str, Any]) -> docpriority.Policy:
-    given = {name: fields[name] for name in ("thresholds", "loads", "turns") if name in fields}
+    given = {name: fields[name] for name in ("thresholds", "loads", "turns", "in_order") if name in fields}
     if "reset_interval_ms" in fields:
         given["reset_interval"] = timedelta(milliseconds=fields["reset_interval_ms"])
     if "reset_mode" in fields:
@@ -125,12 +125,13 @@ def call_of(request: dict[str, Any]) -> Callable[[Any], Any]:
         took = timedelta(milliseconds=request.get("took_ms", 0))
         return lambda store: store.done(customer, documents[0], took) if len(documents) == 1 else store.done_n(customer, documents, took)
     if do == "submit":
-        costs = request.get("costs") or [0] * len(documents)
-        if len(costs) != len(documents):
-            raise ValueError(f"there are {len(costs)} costs for {len(documents)} documents")
+        costs, delays = (request.get(name) or [0] * len(documents) for name in ("costs", "delays"))
+        if not len(costs) == len(delays) == len(documents):
+            raise ValueError(f"there are {len(costs)} costs and {len(delays)} delays for {len(documents)} documents")
+        delays = [timedelta(milliseconds=delay) for delay in delays]
         if len(documents) == 1:
-            return lambda store: store.submit(customer, documents[0], cost=costs[0])
-        return lambda store: store.submit_n(customer, map(docpriority.Document, documents, costs))
+            return lambda store: store.submit(customer, documents[0], cost=costs[0], delay=delays[0])
+        return lambda store: store.submit_n(customer, map(docpriority.Document, documents, costs, delays))
     return lambda store: getattr(store, do)(customer)
 
 

@@ -65,7 +65,7 @@ def flaky(self: Any, customer: str, document: str) -> None:
     """Fails always: twice it is tried again."""
     priority = self.request.delivery_info["priority"]
     note(f"try {self.request.retries} pending {store.peek(customer).pending} priority {priority}")
-    raise self.retry(countdown=0, exc=RuntimeError("told to fail"))
+    raise self.retry(countdown=0.1, exc=RuntimeError("told to fail"))
 
 
 @app.task

@@ -39,7 +39,7 @@ class Wrong(unittest.TestCase):
         ]  # fmt: skip
         types: list[dict[str, Any]] = [
             {"prefix": b"a"}, {"timeout": "1"}, {"timeout": True}, {"lease": 5}, {"policy": {}}, {"tiers": {"few": (-2,)}, "tier_of": str},
-            {"tiers": {"few": three}, "tier_of": 5}, {"join": 1}, {"fallback": "yes"}, {"overrides": None}, {"name": 4},
+            {"tiers": {"few": three}, "tier_of": 5}, {"join": 1}, {"fallback": "yes"}, {"overrides": None}, {"accounts": 1}, {"name": 4},
         ]  # fmt: skip
         for kind, options in ((ValueError, values), (TypeError, types)):
             for wrong in options:
@@ -63,12 +63,14 @@ class Wrong(unittest.TestCase):
         self.assertRaises(TypeError, own.submit, "acme", "a", 12)  # without its name
         self.assertRaises(TypeError, own.done, "acme", "a", 0.5)
 
-    def test_costs(self) -> None:
+    def test_costs_and_delays(self) -> None:
         own = store(timeout=0.01)
         for cost in (float("nan"), 10**400):
             self.assertRaises(ValueError, own.submit_n, "acme", ["a", docpriority.Document("b", cost)])
         for wrong in ("12", None, True, timedelta(seconds=1)):
             self.assertRaises(TypeError, own.submit_n, "acme", [docpriority.Document("a", wrong)])
+        for kind, wrong in ((TypeError, "12"), (TypeError, True), (ValueError, float("nan")), (ValueError, timedelta(days=366))):
+            self.assertRaises(kind, own.submit, "acme", "a", delay=wrong)
         self.assertRaises(docpriority.NotCountedError, own.submit_n, "acme", [docpriority.Document("a", Fraction(1, 3))])
         self.assertEqual(own._calls._costs._history, ({}, [], 0.0))
 

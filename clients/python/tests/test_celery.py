@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import unittest
 import warnings
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
@@ -153,6 +155,23 @@ class Publishing(unittest.TestCase):
         self.assertRaises(Exception, work.delay, "acme")
         self.assertEqual((store.peek("acme").pending, messages), (0, []))
 
+    def test_a_hard_time_limit_in_a_greenlet_ends_the_document(self) -> None:
+        class Timeout(BaseException):
+            """As gevent's, by which Celery's pool ends a task."""
+
+        store = MemoryStore()
+        app, _, _ = self.app(store)
+
+        @app.task(shared=False, acks_late=True)
+        def long() -> None:
+            raise ends
+
+        for ends, pending in ((Timeout, 0), (SystemExit, 1)):  # a task whose process ends comes again
+            store.submit("acme", "id")
+            with mock.patch.dict(sys.modules, gevent=mock.Mock(Timeout=Timeout)), self.assertRaises(ends):
+                trace_task(long, "id", (), {}, {"docpriority": "acme"}, app=app)
+            self.assertEqual(store.peek("acme").pending, pending)
+
     def test_a_process_of_the_pool_sends_what_it_owes_before_it_ends(self) -> None:
         store = mock.create_autospec(docpriority.Store, instance=True, last=9)
         self.app(store)
@@ -167,15 +186,15 @@ class Publishing(unittest.TestCase):
             work.delay("acme")
         self.assertEqual((messages[-1]["priority"], messages[-1]["headers"]["docpriority"]), (0, "acme"))
 
-    def test_the_cost_is_told(self) -> None:
+    def test_the_cost_and_the_delay_are_told(self) -> None:
         store = mock.create_autospec(docpriority.Store, instance=True, last=9)
         store.submit.return_value = docpriority.Decision(1, 1)
         app = Celery("documents", broker="redis://127.0.0.1:1", set_as_current=False)
         app.conf.broker_transport_options = {"queue_order_strategy": "priority"}
         install(app, store, lambda task: task.kwargs["customer"], cost_of=lambda task: len(task.args))
         with mock.patch("kombu.Producer.publish"):
-            sent = app.send_task("pages", (1, 2, 3), {"customer": "acme"})
-        store.submit.assert_called_once_with("acme", sent.id, cost=3)
+            sent = app.send_task("pages", (1, 2, 3), {"customer": "acme"}, eta=app.now() + timedelta(days=500))
+        store.submit.assert_called_once_with("acme", sent.id, cost=3, delay=timedelta(days=365))  # the longest
 
     def test_wrong_calls_are_refused(self) -> None:
         store = MemoryStore()

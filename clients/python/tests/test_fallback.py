@@ -108,6 +108,14 @@ class Breakers(unittest.TestCase):
         self.fallback.succeeded(self.calls.next_n("acme", 1))
         self.assertTrue(self.fallback.asks_redis() and not self.fallback.degraded)
 
+    def test_once_redis_counts_a_user_memory_forgets_the_account_too(self) -> None:
+        calls = Calls("priority", Policy(), None, None, timedelta(days=1), True, accounts=True)
+        fallback, call = Fallback(calls.memory), calls.submit_n("acme/mary", ["document"])
+        call.by_memory(fallback.memory)
+        self.assertEqual(len(fallback.memory), 4)
+        fallback.succeeded(call)
+        self.assertEqual(len(fallback.memory), 0)
+
     def test_a_corrupt_key_is_an_answer(self) -> None:
         self.failing(10)
         self.assertFalse(self.fallback.failed(self.calls.peek("acme"), CorruptError("told to")))
@@ -121,7 +129,7 @@ class Forks(unittest.TestCase):
         fallback: Any = store._fallback
         with ThreadPoolExecutor(1) as another:
             for lock in (fallback._lock, fallback.memory._lock):
-                another.submit(lock.acquire).result()
+                another.submit(lock.__enter__).result()
             child = os.fork()
             if child == 0:
                 try:

@@ -1,25 +1,29 @@
 """What a store does when the network, the server or the caller does harm."""
 
 import asyncio
+import itertools
 import json
 import os
 import socket
 import sys
+import threading
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Callable
 from unittest import mock
 
 import redis
 import redis.asyncio
 
 import docpriority
-from docpriority import NotCountedError, OutcomeUnknownError, _course
-from docpriority._calling import _finish
+from docpriority import NotCountedError, OutcomeUnknownError, _course, _lock
+from docpriority._calling import Threads, _finish
 from docpriority._course import Deadline
+from docpriority._pool import Pool
+from docpriority._report import Window
 
-from .support import HOST, LONG, PORT, SHORT, Proxy, StoreCase, eventually, needs_redis, prefix, stubborn
+from .support import HOST, LONG, PORT, SHORT, Loop, Proxy, StoreCase, eventually, needs_redis, prefix, stubborn
 
 
 @needs_redis
@@ -63,6 +67,18 @@ class LostAnswers(StoreCase):
                 return None
 
         self.assertEqual(eventually(count, lambda count: count is not None), 0)
+
+    def test_a_done_reaches_redis_once_there_is_a_connection(self) -> None:
+        proxy, package, own = self.proxy(), redis.asyncio if self.asynchronous else redis, prefix()
+        self.open(prefix=own, timeout=LONG).submit("acme", "document")
+        proxy.hold_greetings()
+        store = self.open(client=lambda: package.from_url(proxy.url, client_name="test"), timeout=1, fallback=True, prefix=own)
+        self.assertIsNone(store.done("acme", "document"))
+        with ThreadPoolExecutor(1) as thread:
+            closing = thread.submit(store.close)
+            eventually(lambda: proxy.greet() or closing.done(), bool)
+            closing.result()
+        self.assertNotIn(b"document", self.redis().zrange(f"{own}:{{acme}}:pending", 0, -1))
 
     def test_a_reply_that_comes_drop_by_drop_is_none(self) -> None:
         server = self.scripted("answered")
@@ -155,15 +171,11 @@ class Processes(unittest.TestCase):
             store.next("acme")
         own.give(taken)
 
-    def test_an_exception_of_a_signal_leaves_the_store_whole_wherever_it_is_raised(self) -> None:
+    def limited(self, call: Callable[[], Any], lines: int) -> bool:
+        """Makes a call until so many of its lines have run, and reports whether it has that many."""
+
         class TimeLimit(Exception):
             """As Celery's, which a handler of signals raises."""
-
-        pool = redis.ConnectionPool(host=HOST, port=int(PORT), max_connections=2)  # the thread that connects may hold a lost one for a moment
-        store = docpriority.Store(redis.Redis(connection_pool=pool), prefix=prefix(), timeout=10)
-        self.addCleanup(store.close)
-        store.peek("acme")  # makes the script, once for all
-        lines = 0
 
         def trace(frame: Any, event: str, argument: Any) -> Any:
             nonlocal lines
@@ -176,23 +188,50 @@ class Processes(unittest.TestCase):
                     raise TimeLimit
             return trace
 
-        raised = 0
+        try:
+            sys.settrace(trace)
+            call()
+        except TimeLimit:
+            pass
+        finally:
+            sys.settrace(None)
+        return lines <= 0
+
+    def test_an_exception_of_a_signal_leaves_the_store_whole_wherever_it_is_raised(self) -> None:
+        pool = redis.ConnectionPool(host=HOST, port=int(PORT), max_connections=2)  # the thread that connects may hold a lost one for a moment
+        store = docpriority.Store(redis.Redis(connection_pool=pool), prefix=prefix(), timeout=10)
+        self.addCleanup(store.close)
+        store.peek("acme")  # makes the script, once for all
         for first in (True, False):  # without a connection, and with one
-            while lines <= 0:
-                raised += 1
-                lines = raised
+            for raised in itertools.count(1):
                 if first:
                     store._threads._pools.clear()
-                try:
-                    sys.settrace(trace)
-                    store.peek("acme")
-                except TimeLimit:
-                    pass
-                finally:
-                    sys.settrace(None)
+                if not self.limited(lambda: store.peek("acme"), raised):
+                    break
                 self.assertEqual(store.next(f"customer {first} {raised}").count, 0)
             self.assertGreater(raised, 50)
-            raised = lines = 0
+
+    def test_an_exception_of_a_signal_keeps_no_other_thread_waiting(self) -> None:
+        store = docpriority.Store(redis.Redis("127.0.0.1", 1), prefix=prefix(), timeout=0.01, fallback=True)
+        self.addCleanup(store.close)
+        store._calls.window = Window()
+        for _ in range(10):
+            store.done("acme", "document")
+        store._fallback._probe_at = float("inf")  # type: ignore[union-attr]  # memory answers
+
+        def call() -> None:
+            store.submit("acme", "document")
+            store.done("acme", "document")
+
+        with mock.patch.object(_lock, "_LOST_AFTER", 0.01):
+            for raised in itertools.count(1):
+                if not self.limited(call, raised):
+                    break
+                other = threading.Thread(target=call, daemon=True)
+                other.start()
+                other.join(LONG)
+                self.assertFalse(other.is_alive(), raised)
+        self.assertGreater(raised, 50)
 
 
 @needs_redis
@@ -225,3 +264,38 @@ class Loops(unittest.IsolatedAsyncioTestCase):
                 call.cancel()
                 await asyncio.wait([call])
                 self.assertEqual((await store.next(f"customer {n}")).count, 0)
+
+    def test_loops_that_have_ended_leave_no_connections(self) -> None:
+        own, server = prefix(), redis.Redis(HOST, int(PORT))
+        self.addCleanup(server.close)
+        store = docpriority.AsyncStore(redis.asyncio.Redis(host=HOST, port=int(PORT), client_name=own), prefix=own, timeout=LONG)
+
+        def connections() -> int:
+            return sum(client["name"] == own for client in server.client_list())
+
+        loop = Loop()
+        self.addCleanup(loop.close)
+        loop.run(store.peek("acme"))
+        for _ in range(10):
+            asyncio.run(store.peek("acme"))
+        eventually(connections, lambda number: number <= 2)
+        asyncio.run(store.close())
+        eventually(connections, lambda number: number == 0)
+
+
+class Pools(unittest.TestCase):
+    def test_a_call_that_gives_up_hands_on_what_it_was_handed(self) -> None:
+        class GivesUp(Exception):
+            pass
+
+        class Impatient(Threads):
+            async def wait(self, waiter: Any, deadline: Deadline) -> None:
+                await super().wait(waiter, deadline)
+                raise GivesUp
+
+        calling = Impatient(redis.Redis(HOST or "127.0.0.1", int(PORT or 1)), LONG)
+        pool = Pool(calling, None)
+        link = calling.link_class(calling.connection(None))
+        with mock.patch.object(pool, "_begin", lambda: pool.give(link)):
+            self.assertRaises(GivesUp, _finish, pool.take, Deadline(LONG))
+        self.assertEqual((list(pool._free), list(pool._waiting)), ([link], []))

@@ -83,9 +83,10 @@ class Fleets(StoreCase):
 
     def test_other_policies_are_reported_at_once(self) -> None:
         with mock.patch.object(_member, "REPORT_SECONDS", 1000):
-            _, operator = self.joined()
-            version = operator.apply({"thresholds": [-1]})
-            operator.reported(lambda report: report["following"] == {"version": version, "own": False})
+            store, operator = self.joined(accounts=True)
+            version = operator.apply({"thresholds": [-1], "in_order": True})
+            report = operator.reported(lambda report: report["following"] == {"version": version, "own": False})
+            self.assertTrue(report["accounts"] and "in_order = true" in store.script("submit", "acme"))
 
     def test_a_lost_report_is_reported(self) -> None:
         _, operator = self.joined()

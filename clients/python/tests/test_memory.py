@@ -1,16 +1,76 @@
-"""The bounds of the memory, and the stores of docpriority.testing. test_vectors.py has the decisions."""
+"""The memory decides as Redis does, within its bounds, also in the stores of docpriority.testing."""
 
+import random
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from unittest import mock
 
+import redis
+
 import docpriority
 from docpriority import Bounds, Document, Ended, NotCountedError, Policy, Rule, _memory
+from docpriority._calls import Call, Calls
+from docpriority._cost import Costs
+from docpriority._memory import Memory
 from docpriority.testing import AsyncMemoryStore, MemoryStore
 
-from .support import Awaited, StoreCase
+from .support import HOST, PORT, Awaited, StoreCase, needs_redis, prefix
+
+
+@needs_redis
+class Random(unittest.TestCase):
+    """Random calls, whose replies by Redis and by the memory are the same numbers. Redis's scripts read a time that passes
+    as told."""
+
+    customers = ("acme", "acme/mary", "acme/jo", "acme/", "acme/}", "/x", "x")
+    documents = ("a", "b", "c", "d", "e", "f", "g", ":a", ":/4/marya", "marya")
+    times = (0, 0, 1, 5_000, 60_000, 200_000, 3_600_000, 20_000_000, 86_400_000)  # milliseconds
+
+    def test_the_memory_answers_as_redis_does(self) -> None:
+        for accounts, in_order in ((False, False), (False, True), (True, False), (True, True)):
+            for _ in range(4):
+                seed = random.randrange(1 << 32)
+                chance = random.Random(seed)
+                relative = mock.patch.object(Costs, "relative", lambda *_: chance.choice((0, 0, 1, 1000, 20_000)))
+                with self.subTest(seed=seed, accounts=accounts, in_order=in_order), relative:
+                    self.run_calls(chance, accounts, in_order)
+
+    def run_calls(self, chance: random.Random, accounts: bool, in_order: bool) -> None:
+        policy, lease = Policy(loads=(4, 30, 200), turns=5, in_order=in_order), chance.choice((300_000, 86_400_000))
+        calls = Calls(prefix(), policy, None, None, timedelta(milliseconds=lease), True, accounts)
+        server, now = redis.Redis(HOST, int(PORT)), 1_900_000_000_000  # later than Redis's own: no set ends before it should
+        self.addCleanup(server.close)
+        memory = Memory(policy.last, lease, lambda: now, accounts)
+        clock = calls.key("test", "clock")
+
+        def both(call: Call[Any]) -> None:
+            text = call.script.text.replace("call('TIME')", f"call('LRANGE', '{clock.decode()}', 0, 1)")
+            replies = call.answer(memory), server.eval(text, len(call.keys), *call.keys, *call.arguments)
+            self.assertEqual(*replies, (call.operation, call.keys, call.arguments))
+
+        for _ in range(250):
+            now += chance.choice(self.times)
+            server.delete(clock)
+            server.rpush(clock, now // 1000, now % 1000 * 1000)
+            customer, ids = chance.choice(self.customers), chance.choices(self.documents, k=chance.randint(1, 9))
+            what = chance.random()
+            if what < 0.5:
+                delays = chance.choices((0, 0, 0, 1, 400, 4_000, 90_000, 31_536_000), k=len(ids))  # seconds
+                both(calls.submit_n(customer, map(Document, ids, [0] * len(ids), delays)))
+            elif what < 0.8:
+                both(calls.done_n(customer, ids, timedelta()))
+            elif what < 0.83:
+                server.delete(*calls.reset(customer).keys)
+                memory.reset(customer.encode())
+            elif what < 0.86:
+                server.set(calls.keys(customer).override, "=3")
+                memory.set_override(customer.encode(), 3, 3, float("inf"))
+            elif what < 0.9:
+                server.delete(calls.keys(customer).override)
+                memory.remove_override(customer.encode())
+            both(calls.peek(customer))
 
 
 class Evictions(unittest.TestCase):
@@ -29,11 +89,12 @@ class Evictions(unittest.TestCase):
         self.assertEqual(self.store.peek("regular").count, -39)
 
     def test_one_customer_alone_keeps_the_latest_documents(self) -> None:
-        for n in range(100):
-            self.store.submit("acme", f"{n}")
-        self.assertEqual(self.store.peek("acme").pending, 19)
-        self.assertIsNotNone(self.store.done("acme", "99"))
-        self.assertIsNone(self.store.done("acme", "0"))
+        for store, customer, left in ((self.store, "acme", 19), (MemoryStore(accounts=True), "acme/mary", 9)):  # the account has them, too
+            for n in range(100):
+                store.submit(customer, f"{n}")
+            self.assertEqual((store.peek(customer).pending, store.peek("acme").pending, len(store._memory)), (left, left, 20))
+            self.assertIsNotNone(store.done(customer, "99"))
+            self.assertIsNone(store.done(customer, "0"))
 
     def test_what_is_over_leaves(self) -> None:
         for n in range(8):
@@ -66,7 +127,8 @@ class Stores(StoreCase):
     def test_overrides_hold_until_they_end(self) -> None:
         store = self.open_memory(clock=lambda: 0.0)
         store.set_override("acme", Bounds(3, 255), timedelta(minutes=1))
-        self.assertEqual((store.submit("acme", "a").level, store.submit("acme", "a").rule_level), (3, 1))
+        decision = store.submit("acme", "a")
+        self.assertEqual((decision.level, decision.rule_level), (3, 1))
         self.assertEqual(store.peek("acme").bounds, Bounds(3, 9))
         store.advance(timedelta(minutes=2))
         self.assertEqual(store.next("acme").level, 1)

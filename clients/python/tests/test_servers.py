@@ -98,10 +98,10 @@ class Clusters(StoreCase):
             asking.set(store.keys("acme").override, "=7")
         decisions = []
         for key in (store.keys("acme").count, store.keys("acme").pending):
-            decisions += [store.next("acme"), store.submit("acme", "another")]
+            decisions += [store.next("acme"), store.submit("acme", key)]
             at_source.execute_command("MIGRATE", target.host, target.port, key, 0, 5000)
-        decisions += [store.next("acme"), store.submit("acme", "another")]  # the source answers ASK
-        self.assertEqual([(decision.level, decision.rule_level) for decision in decisions], [(7, 1), (7, 1)] + [(7, 2), (7, 1)] * 2)
+        decisions += [store.next("acme"), store.submit("acme", "last")]  # the source answers ASK
+        self.assertEqual([(decision.level, decision.rule_level) for decision in decisions], [(7, 1)] * 2 + [(7, 2)] * 4)
         counts += [decision.count for decision in decisions[::2]]
         for client in (at_target, at_source):
             client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target_id)

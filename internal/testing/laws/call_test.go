@@ -19,6 +19,7 @@ type call struct {
 	customers []string // one, or those of a NextEach
 	documents []string
 	costs     []float64
+	delays    []time.Duration
 	n         int
 	took      time.Duration // a document
 }
@@ -65,11 +66,14 @@ func (c *call) on(ctx context.Context, store priority.Store) (a answer) {
 	return a
 }
 
-// submitted returns the documents with their costs.
+// submitted returns the documents with their costs and delays.
 func (c *call) submitted() []priority.Document {
 	submitted := named.Documents(c.documents...)
 	for i, cost := range c.costs {
 		submitted[i].Cost = cost
+	}
+	for i, delay := range c.delays {
+		submitted[i].Delay = delay
 	}
 	return submitted
 }
@@ -105,6 +109,9 @@ func (c *call) String() string {
 	case len(c.documents) > 0:
 		text += ", " + strings.Join(c.documents, " ")
 	}
+	if len(c.delays) > 0 {
+		text += fmt.Sprint(", in ", c.delays[:min(len(c.delays), 9)])
+	}
 	return text + ")"
 }
 
@@ -137,6 +144,7 @@ func (a *answer) String() string {
 
 // describe shows a state in short.
 func describe(s priority.State) string {
-	return fmt.Sprintf("%v: level %d, next %d, count %d for %v, load %v, %v recent, cost %v, %d pending, %d of a flood, oldest %v, latency %v, lease %v",
-		s.Rule, s.Level, s.NextLevel, s.Count, s.ResetIn, s.Load, s.Recent, s.Cost, s.Pending, s.PendingFlood, s.Oldest, s.Latency, s.Lease)
+	return fmt.Sprintf("%v: level %d, next %d, count %d for %v, load %v, %v recent, cost %v, %d pending, %d of a flood, oldest %v, latency %v, lease %v, %d scheduled; account: load %v, %d of a flood",
+		s.Rule, s.Level, s.NextLevel, s.Count, s.ResetIn, s.Load, s.Recent, s.Cost, s.Pending, s.PendingFlood, s.Oldest, s.Latency, s.Lease,
+		s.Scheduled, s.AccountLoad, s.AccountFlood)
 }

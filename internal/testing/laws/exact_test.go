@@ -45,7 +45,7 @@ var operations = []prioritytest.Operation{
 }
 
 // documents have ids that look like what else their customer's key holds.
-var documents = []string{":fades", ":averages", "::fades", ":", "d0", "d1"}
+var documents = []string{":fades", ":lost", "::fades", ":/4/maryd0", "d0", "d1"}
 
 // numbered returns the ids of n documents.
 func numbered(from, n int) []string {
@@ -58,8 +58,11 @@ func numbered(from, n int) []string {
 
 func pick[T any](random *rand.Rand, of ...T) T { return of[random.IntN(len(of))] }
 
-// anyCall returns a random call, of another process at times.
-func anyCall(random *rand.Rand) step {
+// delays of documents are also waited for, so that documents become due, and leases end.
+var delays = []time.Duration{0, 0, 0, 0, time.Millisecond, 1900 * time.Microsecond, time.Second, 5 * time.Second, time.Minute, time.Hour, 50 * time.Hour}
+
+// anyCall returns a random call for one of the customers, of another process at times.
+func anyCall(random *rand.Rand, customers []string) step {
 	c := &call{operation: pick(random, operations...), n: pick(random, 0, 1, 2, 3, 5, 12, 30), took: time.Duration(random.IntN(30)) * time.Second}
 	s := step{call: c}
 	if random.IntN(6) == 0 {
@@ -94,14 +97,20 @@ func exactSequence(random *rand.Rand) (steps []step) {
 			steps = append(steps, step{call: &submit}, step{call: &done})
 		}
 	}
+	who := slices.Clone(everyone)
+	random.Shuffle(len(who), reflect.Swapper(who))
+	isDelayed := random.IntN(3) > 0
 	for range 10 + random.IntN(50) {
-		s := anyCall(random)
+		s := anyCall(random, who[:3])
 		if random.IntN(3) == 0 {
-			s = step{wait: pick(random, forAmount, forReset, forLeaseEnd), customer: pick(random, customers...), amount: time.Duration(random.IntN(2)) * time.Millisecond}
+			s = step{wait: pick(random, forAmount, forReset, forLeaseEnd), customer: pick(random, who[:3]...), amount: time.Duration(random.IntN(2)) * time.Millisecond}
 			if s.wait == forAmount {
 				s.amount = time.Duration(1+random.IntN(5000)) * time.Millisecond
-				if random.IntN(4) == 0 {
+				switch random.IntN(8) {
+				case 0, 1:
 					s.amount = time.Duration(random.Int64N(int64(4 * fair.Day))).Truncate(time.Millisecond)
+				case 2, 3:
+					s.amount = pick(random, delays...).Truncate(time.Millisecond)
 				}
 			}
 			steps = append(steps, s)
@@ -115,6 +124,11 @@ func exactSequence(random *rand.Rand) (steps []step) {
 				s.call.costs = append(s.call.costs, pick(random, 0, 1, 3, 4.7, 1e6))
 			}
 		}
+		if isDelayed && random.IntN(2) == 0 {
+			for range s.call.documents {
+				s.call.delays = append(s.call.delays, pick(random, delays...))
+			}
+		}
 		steps = append(steps, s)
 	}
 	return steps
@@ -123,11 +137,11 @@ func exactSequence(random *rand.Rand) (steps []step) {
 // exact does the steps, and the same with a reference: what the calls return and what the
 // fleet knows is equal, number by number.
 func (r *run) exact(steps []step) {
-	reference := reference()
+	reference := reference(time.Now)
 	for _, s := range steps {
 		if s.call == nil {
 			r.pass(r.length(s))
-			for _, customer := range customers {
+			for _, customer := range everyone {
 				r.same(reference, customer)
 			}
 			continue
@@ -191,8 +205,8 @@ func (r *run) length(s step) time.Duration {
 
 // policies checks that the policies are those of the inside, and are not lent.
 func (r *run) policies() {
-	reference := reference()
-	for _, customer := range append(customers, "anyone else") {
+	reference := reference(time.Now)
+	for _, customer := range append(everyone, "anyone else") {
 		got, want := r.store.PolicyOf(customer), reference.PolicyOf(customer)
 		if !reflect.DeepEqual(got, want) || r.store.Last() != reference.Last() {
 			broken(7, "PolicyOf(%q) = %+v, Last() = %d, but %+v, %d inside", customer, got, r.store.Last(), want, reference.Last())

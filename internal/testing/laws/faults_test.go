@@ -26,17 +26,18 @@ type account struct {
 // doc says whether a document may be pending, and whether it may not be.
 type doc struct {
 	in, out bool
-	coming  bool // a Done of it may still arrive
-	ends    bool // and must do so when the outage is over
+	level   priority.Level // if it is pending, as far as it is known
+	coming  bool           // a Done of it may still arrive
+	ends    bool           // and must do so when the outage is over
 }
 
 // second is what the store that answers in an outage may have of a customer.
 type second struct {
 	count   int64 // of its last decision by the count
 	has     bool
-	sure    bool            // it still has: no outage of all ends, which lets it forget
-	submits int64           // at most
-	pending map[string]bool // may be pending
+	sure    bool                      // it still has: no outage of all ends, which lets it forget
+	submits int64                     // at most
+	pending map[string]priority.Level // may be pending
 }
 
 // change is what a call may have changed in the fleet.
@@ -169,7 +170,7 @@ func (b *book) judge(c caller, what *call, got answer) {
 		case prioritytest.Reset:
 			made.reset, made.kept = err == nil || errors.Is(err, priority.ErrOutcomeUnknown), err != nil
 			for id, d := range a.docs {
-				if a.docs[id] = (doc{in: made.kept && d.in, out: made.reset || d.out, coming: d.coming, ends: made.kept && d.ends}); err == nil && !c.other {
+				if a.docs[id] = (doc{in: made.kept && d.in, out: made.reset || d.out, level: d.level, coming: d.coming, ends: made.kept && d.ends}); err == nil && !c.other {
 					delete(a.docs, id)
 				}
 			}
@@ -237,7 +238,7 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 	if !known {
 		held.out = true
 	}
-	arrives := b.mayArrive(a, err)
+	arrives, had := b.mayArrive(a, err), held
 	least, most := 0, 0
 	if held.out {
 		most = 1
@@ -249,8 +250,7 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 	case err == nil && !d.Degraded:
 		submitted.add(least, most)
 		// A Done that is on its way from another process may end it; the process's own not.
-		held = doc{in: true, out: held.coming && c.other, coming: held.coming && c.other}
-		a.docs[id] = held
+		a.docs[id] = doc{in: true, level: d.Level, out: held.coming && c.other, coming: held.coming && c.other}
 		pending := a.pending()
 		if arrives { // it was sent again, and the others of the call had arrived
 			pending.most += some
@@ -261,23 +261,34 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 	case arrives:
 		submitted.add(0, most)
 		held.in, held.ends = true, false
+		if held.out {
+			held.level = 0
+		}
 		a.docs[id] = held
 	}
 	if err != nil {
 		return
 	}
+	if d.Degraded {
+		had = doc{out: true}
+		had.level, had.in = a.second.pending[id]
+	}
 	policy := b.store.PolicyOf(a.customer)
 	earliest, latest := policy.LevelOfLoad(d.Load, 0), policy.LevelOfLoad(d.Load, d.Pending)
-	if d.Count != 0 || d.Level < earliest || d.Level > latest {
-		broken(4, "it has not the level of its load, %d to %d: %+v", earliest, latest, d)
+	if arrives && !d.Degraded { // it was sent again, and has the level that it got before others of the call arrived
+		earliest = priority.First
+	}
+	isOfLoad := d.Level >= earliest && d.Level <= latest
+	if keeps := had.in && (had.level == 0 || had.level == d.Level); d.Count != 0 || !keeps && (had.in && !had.out || !isOfLoad) {
+		broken(4, "it has neither the level that it had, %d if it is pending, nor that of its load, %d to %d: %+v", had.level, earliest, latest, d)
 	}
 	if !d.Degraded {
 		return
 	}
 	if a.second.pending == nil {
-		a.second.pending = make(map[string]bool)
+		a.second.pending = make(map[string]priority.Level)
 	}
-	a.second.pending[id] = true
+	a.second.pending[id] = d.Level
 	if a.second.submits++; d.Pending < 1 || d.Pending > a.second.submits || d.Load > float64(a.second.submits*d.Pending) {
 		broken(4, "%d documents were submitted in this outage, and it is %+v", a.second.submits, d)
 	}
@@ -287,7 +298,8 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 // answered in an outage; in an outage the report may be lost.
 func (b *book) done(c caller, a *account, id string, ended priority.Ended, err error) {
 	held := a.docs[id]
-	second := !c.other && a.second.pending[id]
+	_, second := a.second.pending[id]
+	second = second && !c.other
 	if !c.other && err == nil {
 		delete(a.second.pending, id)
 	}
@@ -301,9 +313,9 @@ func (b *book) done(c caller, a *account, id string, ended priority.Ended, err e
 	}
 	switch {
 	case err != nil: // it may always be sent again, and so arrive even now
-		a.docs[id], a.doneAt = doc{in: held.in, out: true, coming: true}, b.now()
+		a.docs[id], a.doneAt = doc{in: held.in, out: true, level: held.level, coming: true}, b.now()
 	case !c.other && b.excused(a.customer):
-		a.docs[id] = doc{in: held.in, out: true, coming: true, ends: !b.corrupt(a)}
+		a.docs[id] = doc{in: held.in, out: true, level: held.level, coming: true, ends: !b.corrupt(a)}
 	default:
 		a.docs[id] = doc{out: true, coming: held.coming && c.other}
 	}

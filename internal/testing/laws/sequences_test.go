@@ -11,7 +11,7 @@ import (
 // faultySequence returns steps with faults.
 func faultySequence(random *rand.Rand) (steps []step) {
 	for range 10 + random.IntN(40) {
-		s := anyCall(random)
+		s := anyCall(random, customers)
 		s.call.costs, s.call.took = nil, 0
 		if len(s.call.documents) > 10 {
 			s.call.documents = s.call.documents[:10]

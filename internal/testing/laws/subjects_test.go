@@ -44,24 +44,34 @@ const (
 // customers have policies that differ in everything.
 var customers = []string{"acme", "short {b}%", "steady \x00"}
 
+// inOrder have documents in order; the second one is a user of an account.
+var inOrder = []string{"ordered", "ordered {b}/ann%"}
+
+// everyone is all of them, other users of accounts, and a customer who looks like one.
+var everyone = slices.Concat(customers, inOrder, []string{"acme/", "acme/mary", "ordered {b}", "/short"})
+
 var options = priority.RedisOptions{
 	Policy: priority.Policy{ResetInterval: 20 * time.Minute, Turns: 4},
 	Tiers: map[string]priority.Policy{
-		"short":  {Thresholds: []int64{-1, -3, -9}, ResetInterval: 15 * time.Minute, Loads: []float64{1, 8.5}, Turns: 6},
-		"steady": {ResetMode: priority.SinceLastReset, ResetInterval: 10 * time.Minute},
+		"short":   {Thresholds: []int64{-1, -3, -9}, ResetInterval: 15 * time.Minute, Loads: []float64{1, 8.5}, Turns: 6},
+		"ordered": {Loads: []float64{2, 8, 32}, Turns: 6, InOrder: true},
+		"steady":  {ResetMode: priority.SinceLastReset, ResetInterval: 10 * time.Minute},
 	},
 	TierOf: func(customer string) string { tier, _, _ := strings.Cut(customer, " "); return tier },
 	Lease:  lease,
+
+	Accounts: true,
 }
 
 // reference is a memory.Store by the same policies.
-func reference() *memory.Store {
-	store, err := memory.New(&memory.Options{Policy: options.Policy, Lease: options.Lease, PolicyOf: func(customer string) priority.Policy {
+func reference(now func() time.Time) *memory.Store {
+	policyOf := func(customer string) priority.Policy {
 		if tier, ok := options.Tiers[options.TierOf(customer)]; ok {
 			return tier
 		}
 		return options.Policy
-	}})
+	}
+	store, err := memory.New(&memory.Options{Policy: options.Policy, PolicyOf: policyOf, Accounts: options.Accounts, Lease: options.Lease, Now: now})
 	if err != nil {
 		panic(err)
 	}
@@ -69,7 +79,7 @@ func reference() *memory.Store {
 }
 
 func openMemory(*testing.T) subject {
-	store := reference()
+	store := reference(time.Now)
 	return subject{store: store, other: store, close: func(context.Context) error { store.Clear(); return nil }}
 }
 
@@ -103,7 +113,7 @@ func openStack(t *testing.T) subject {
 // others from sending theirs.
 func warmUp(t *testing.T, store priority.Store) {
 	ctx := context.Background()
-	for _, customer := range customers {
+	for _, customer := range append(customers, inOrder[0]) { // one of each policy
 		_, err1 := store.NextEach(ctx, []string{customer})
 		_, err2 := store.Submit(ctx, customer, priority.Document{ID: "d"})
 		_, err3 := store.Peek(ctx, customer)

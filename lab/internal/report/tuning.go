@@ -19,6 +19,9 @@ type Tuning struct {
 	Advice  simulation.Advice
 }
 
+// About says what was simulated.
+type About struct{ Name, Summary, Service string }
+
 // WriteText writes who waits how long, the verdict, and the lines to paste.
 func (t Tuning) WriteText(to io.Writer) error {
 	a := t.Advice

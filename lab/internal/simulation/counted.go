@@ -27,16 +27,33 @@ type counted struct {
 // counting is a way to count documents, by its name.
 type counting struct {
 	byLoad bool // by Submit
-	costs  bool // Submit knows what a document costs
 	levels int  // of the policy; 0: as it is
 	tiers  bool // the loads are multiplied by the customer's weight
+
+	costs    bool // Submit knows what a document costs
+	delays   bool // Submit knows when a document is due
+	accounts bool // customers are users of accounts
+	inOrder  bool // a customer's documents stay in order
 }
 
 // newCounting reads a name: Rule or Submit, "submit/22" with so many levels, and
-// "submit/22+cost" with the cost on arrival.
+// "submit/22+cost" with the cost on arrival, or what else the module is told.
 func newCounting(name string) (c counting, ok bool) {
 	name, c.tiers = strings.CutSuffix(name, "*weight")
-	name, c.costs = strings.CutSuffix(name, "+cost")
+	name, option, told := strings.Cut(name, "+")
+	switch option {
+	case "":
+	case "cost":
+		c.costs = true
+	case "delay":
+		c.delays = true
+	case "accounts":
+		c.accounts = true
+	case "order":
+		c.inOrder = true
+	default:
+		return c, false
+	}
 	name, levels, own := strings.Cut(name, "/")
 	if own {
 		var err error
@@ -45,7 +62,7 @@ func newCounting(name string) (c counting, ok bool) {
 		}
 	}
 	c.byLoad = name == Submit
-	return c, c.byLoad || name == Rule && !c.costs && !c.tiers
+	return c, c.byLoad || name == Rule && !told && !c.tiers
 }
 
 const mostLevels = 255
@@ -53,6 +70,7 @@ const mostLevels = 255
 // policy returns the policy with the levels of its own that the way to count has: the
 // default table of so many, and turns in what is more than six.
 func (c counting) policy(p priority.Policy) priority.Policy {
+	p.InOrder = c.inOrder
 	if c.levels == 0 {
 		return p
 	}
@@ -86,7 +104,7 @@ func newCounted(counting counting, w *Workload, o Options, seed uint64) (*counte
 		lostDone: o.LostDone,
 		losses:   rand.New(rand.NewPCG(seed, streamOfLosses)),
 	}
-	options := memory.Options{Policy: o.Policy, Now: c.clock.Now}
+	options := memory.Options{Policy: o.Policy, Accounts: counting.accounts, Now: c.clock.Now}
 	if counting.tiers {
 		options.PolicyOf = policyOf(w, o.Policy)
 	}
@@ -109,19 +127,23 @@ func (c *counted) Submit(document int, now time.Duration) (priority.Level, error
 	var decision priority.Decision
 	var err error
 	if c.counting.byLoad {
-		decision, err = c.store.Submit(context.Background(), c.customerOf(document), priority.Document{ID: strconv.Itoa(document), Cost: c.costOf(document)})
+		decision, err = c.store.Submit(context.Background(), c.customerOf(document), c.told(document, now))
 	} else {
 		decision, err = c.store.Next(context.Background(), c.customerOf(document))
 	}
 	return decision.Level, err
 }
 
-// costOf returns the cost that Submit gets; 0: not known.
-func (c *counted) costOf(document int) float64 {
-	if !c.counting.costs {
-		return 0
+// told is what Submit is told of a document.
+func (c *counted) told(document int, now time.Duration) priority.Document {
+	told := priority.Document{ID: strconv.Itoa(document)}
+	if c.counting.costs {
+		told.Cost = c.work.Documents[document].Service.Seconds()
 	}
-	return c.work.Documents[document].Service.Seconds()
+	if c.counting.delays {
+		told.Delay = c.work.Documents[document].Submitted - now
+	}
+	return told
 }
 
 func (c *counted) Done(document int, now time.Duration) error {

@@ -19,6 +19,9 @@ type drawing struct {
 	warmUp   time.Duration
 	batches  int      // how many documents the steady customers send at a time
 	load     float64  // of the steady customers
+	account  string   // whose users are added, with a slash
+	ids      int      // by which the flooder sends
+	ahead    float64  // the share of the steady customers' documents that are enqueued hours before
 	arrive   []func() // make the documents, once the time measured is known
 }
 
@@ -82,7 +85,11 @@ func (d *drawing) rush(customers int, zipf, load float64, from, to time.Duration
 		for at := from + gap(); at < to; at += gap() {
 			who := sort.SearchFloat64s(upTo, d.arrivals.Float64()*total)
 			for range batches {
-				d.add(first+who, at, service())
+				var ahead time.Duration
+				if d.ahead > 0 && d.extra.Float64() < d.ahead {
+					ahead = min(seconds(3600*(1+3*d.extra.Float64())).Truncate(time.Millisecond), at)
+				}
+				d.addAhead(first+who, at, service(), ahead)
 			}
 		}
 	})
@@ -123,10 +130,32 @@ func (d *drawing) bursts(customers, most int, load float64) {
 func (d *drawing) customers(n int) (first int) {
 	first = len(d.work.Customers)
 	for i := range n {
-		d.work.Customers = append(d.work.Customers, "c"+strconv.Itoa(first+i+1))
+		d.work.Customers = append(d.work.Customers, d.account+"c"+strconv.Itoa(first+i+1))
 		d.work.GroupOf = append(d.work.GroupOf, 0)
 	}
 	return first
+}
+
+// apart adds customers who are a group of their own, which the first has the name of.
+func (d *drawing) apart(group string, n int) (first int) {
+	first = d.customers(n)
+	d.work.Customers[first] = d.account + group
+	d.work.setApart(group, first)
+	return first
+}
+
+// within adds customers who are users of one account.
+func (d *drawing) within(account string, add func()) {
+	d.account = account + "/"
+	add()
+	d.account = ""
+}
+
+// users adds equal steady customers who are a group of their own.
+func (d *drawing) users(n int, load float64) {
+	first := len(d.work.Customers)
+	d.steady(n, 0, load)
+	d.work.setApart(Users, first)
 }
 
 // gaps returns a function that draws the time between two arrivals of a load.
@@ -141,21 +170,21 @@ func (d *drawing) gaps(load float64) func() time.Duration {
 func (d *drawing) flood(documents int, rate float64) {
 	drained := float64(documents) / d.rate(1-d.load)
 	d.measure(d.warmUp, seconds(1.15*drained).Round(time.Minute))
-	flooder, service := int(d.work.addApart(Flooder)), d.server()
+	flooder, service, ids := d.apart(Flooder, d.ids), d.server(), d.ids
 	d.arrive = append(d.arrive, func() {
 		at := d.warmUp
-		for range documents {
+		for i := range documents {
 			if rate > 0 {
 				at += seconds(d.extra.ExpFloat64() / rate)
 			}
-			d.add(flooder, at, service())
+			d.add(flooder+i%ids, at, service())
 		}
 	})
 }
 
 // burst adds a customer, a group of their own, who sends documents at once.
 func (d *drawing) burst(group string, documents int, at time.Duration) {
-	customer := int(d.work.addApart(group))
+	customer := d.apart(group, 1)
 	d.arrive = append(d.arrive, func() {
 		for range documents {
 			d.add(customer, at, d.service())
@@ -163,10 +192,37 @@ func (d *drawing) burst(group string, documents int, at time.Duration) {
 	})
 }
 
+// slices adds a customer, a group of their own, who sends documents at once at the end of the
+// warm-up, and a slice more so many times, one every.
+func (d *drawing) slices(group string, documents, slice int, every time.Duration, more int) {
+	customer := d.apart(group, 1)
+	d.arrive = append(d.arrive, func() {
+		for range documents {
+			d.add(customer, d.warmUp, d.service())
+		}
+		for i := range more * slice {
+			d.add(customer, d.warmUp+every*time.Duration(i/slice+1), d.service())
+		}
+	})
+}
+
+// planner adds a steady customer, a group of their own, who enqueues so many more documents at once
+// that are all due later.
+func (d *drawing) planner(load float64, documents int, enqueued, due time.Duration) {
+	customer := len(d.work.Customers)
+	d.steady(1, 0, load)
+	d.work.setApart(Planner, customer)
+	d.arrive = append(d.arrive, func() {
+		for range documents {
+			d.addAhead(customer, due, d.service(), due-enqueued)
+		}
+	})
+}
+
 // heavy adds a customer whose documents take long, at a load for so long.
 func (d *drawing) heavy(service time.Duration, load float64, length time.Duration) {
 	d.measure(warmUp, length)
-	customer := int(d.work.addApart(Flooder))
+	customer := d.apart(Flooder, 1)
 	between := service.Seconds() / (load * float64(d.servers))
 	d.arrive = append(d.arrive, func() {
 		for at := warmUp; at < d.work.To; at += seconds(d.extra.ExpFloat64() * between) {
@@ -175,6 +231,8 @@ func (d *drawing) heavy(service time.Duration, load float64, length time.Duratio
 	})
 }
 
-func (d *drawing) add(customer int, at, service time.Duration) {
-	d.work.Documents = append(d.work.Documents, Document{int32(customer), at, service})
+func (d *drawing) add(customer int, at, service time.Duration) { d.addAhead(customer, at, service, 0) }
+
+func (d *drawing) addAhead(customer int, due, service, ahead time.Duration) {
+	d.work.Documents = append(d.work.Documents, Document{int32(customer), due, service, ahead})
 }

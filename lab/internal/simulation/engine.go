@@ -1,16 +1,25 @@
 package simulation
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Scheduler decides which of the waiting documents a free server takes. It knows
 // documents by their index in the workload.
 type Scheduler interface {
-	// Submit hands in a document that arrives now.
+	// Submit hands in a document that is due now.
 	Submit(document int, now time.Duration) error
 	// Next gives out a document to be served from now, or false if none waits.
 	Next(now time.Duration) (document int, ok bool)
 	// Done says that a document's service has ended.
 	Done(document int, now time.Duration) error
+}
+
+// foreseer is a Scheduler that hears of a document when it is enqueued, before it is due. Others
+// hear of it when it is due.
+type foreseer interface {
+	Foresee(document int, now time.Duration) error
 }
 
 // Run serves all documents, each on one of the servers without interruption, and
@@ -20,15 +29,29 @@ type Scheduler interface {
 func Run(w *Workload, servers int, scheduler Scheduler) (starts []time.Duration, err error) {
 	starts = make([]time.Duration, len(w.Documents))
 	var served heap[service]
+	var early []int
+	foreseer, foresees := scheduler.(foreseer)
+	if foresees {
+		early = w.early()
+	}
 	for arrived := 0; arrived < len(w.Documents) || len(served) > 0; {
-		var now time.Duration
-		if arrived < len(w.Documents) && (len(served) == 0 || w.Documents[arrived].Submitted < served[0].ends) {
+		now := time.Duration(math.MaxInt64)
+		if arrived < len(w.Documents) {
 			now = w.Documents[arrived].Submitted
-		} else {
-			now = served[0].ends
+		}
+		if len(served) > 0 {
+			now = min(now, served[0].ends)
+		}
+		if len(early) > 0 {
+			now = min(now, w.Documents[early[0]].enqueued())
 		}
 		for len(served) > 0 && served[0].ends == now {
 			if err := scheduler.Done(int(served.pop().document), now); err != nil {
+				return nil, err
+			}
+		}
+		for ; len(early) > 0 && w.Documents[early[0]].enqueued() == now; early = early[1:] {
+			if err := foreseer.Foresee(early[0], now); err != nil {
 				return nil, err
 			}
 		}

@@ -24,7 +24,7 @@ func TestTargets(t *testing.T) {
 		{"trickle-flood", 10, []target{{Submit, othersP99, "≤", 2}}},
 		{"many-servers", 1, []target{{Submit, othersP99, "≤", 0.6}}},
 		{"big-customer", 1, []target{{Submit, othersP99, "≤", 2.6}}},
-		{"second-flood", 1, []target{{Submit, Second + "_wait_mean_s", "≤", 1150}, {SubmitTurns, Second + "_wait_mean_s", "≤", 520}}},
+		{"second-flood", 1, []target{{Submit, secondMean, "≤", 1150}, {SubmitTurns, secondMean, "≤", 520}}},
 		{"overload", 4, []target{{Submit, jainIndex, "≥", 0.97}, {Submit, smallestShare, "≥", 0.85}}},
 		{"batches", 1, []target{{Submit, othersP99, "≤", 13}}},
 		{"overload-wide", 1, []target{{Submit, smallestShare, "≥", 0.8}}},
@@ -32,6 +32,9 @@ func TestTargets(t *testing.T) {
 		{"cost-skew", 1, []target{{Submit, othersP99, "≤", 95}}},
 		{"lost-done", 1, []target{{Submit, othersP99, "≤", 2.3}, {ByHand, othersP99, "≥", 1000}}},
 		{"tiers", 1, []target{{"submit*weight", "weight_1_share", "≤", 1.2}, {"submit*weight", "weight_10_share", "≥", 0.85}}},
+		{"many-ids", 1, []target{{"submit+accounts", othersP99, "≤", 5}, {Submit, othersP99, "≥", 1000}}},
+		{"own-order", 1, []target{{"submit+order", Flooder + "_overtaken", "≤", 0}, {"submit+order", Flooder + "_wait_max_s", "≤", 340}, {Submit, Flooder + "_overtaken", "≥", 0.1}}},
+		{"slices", 1, []target{{Submit, finishedRatio, "≥", 1}}},
 	} {
 		t.Run(test.scenario, func(t *testing.T) {
 			e := experiment(t, test.scenario, test.seeds)
@@ -62,7 +65,7 @@ func TestOptions_Validate(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	for _, name := range []string{"magic", "submit@0", "submit@43", "submit@9", "rule*weight", "submit+guess"} {
+	for _, name := range []string{"magic", "submit@0", "submit@43", "submit@9", "rule*weight", "rule+delay", "submit+guess"} {
 		if _, err := NewScheduler(name, newWorkload(nil), Options{Servers: 1}, 1); err == nil {
 			t.Errorf("%q is a scheduler", name)
 		}

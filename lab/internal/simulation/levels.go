@@ -17,13 +17,13 @@ type byLevel struct {
 	documents []Document
 	waiting   *queues // by level, from 0
 	hasWork   []bool  // by level, from 0
-	levels    []uint8 // by document
+	levels    []uint8 // by document; 0: not yet known
 	ends      []priority.Level
 }
 
 // levelGiver gives documents their levels.
 type levelGiver interface {
-	// Submit returns the level of a document that arrives now.
+	// Submit returns the level of a document that is enqueued now.
 	Submit(document int, now time.Duration) (priority.Level, error)
 	// Done says that a document's service has ended.
 	Done(document int, now time.Duration) error
@@ -41,12 +41,20 @@ func newByLevel(giver levelGiver, consumers consumers, w *Workload, last priorit
 	}
 }
 
-func (s *byLevel) Submit(document int, now time.Duration) error {
+// Foresee gives a document the level that it has when it is due.
+func (s *byLevel) Foresee(document int, now time.Duration) error {
 	level, err := s.giver.Submit(document, now)
-	if err != nil {
-		return err
-	}
 	s.levels[document] = uint8(level)
+	return err
+}
+
+func (s *byLevel) Submit(document int, now time.Duration) error {
+	if s.levels[document] == 0 {
+		if err := s.Foresee(document, now); err != nil {
+			return err
+		}
+	}
+	level := priority.Level(s.levels[document])
 	at := int(level - priority.First)
 	if len(s.ends) > 0 {
 		at, _ = slices.BinarySearch(s.ends, level)

@@ -11,7 +11,7 @@ import (
 )
 
 // Regime is what ways to schedule are compared under: a scenario, or a trace with
-// a number of servers.
+// a number of servers. One with Schedulers of its own is in no score.
 type Regime struct {
 	Name, Summary string
 	Figures       []Figure
@@ -43,7 +43,7 @@ func (t *Trace) Regime(servers int, how TraceOptions) Regime {
 type Matrix struct {
 	Schedulers []string
 	Rows       []Row   // the figures of all regimes
-	Scores     []Score // of the Schedulers
+	Scores     []Score // of the Schedulers; nil if the regimes have schedulers of their own
 }
 
 // Row is one figure of a regime under all schedulers.
@@ -51,7 +51,7 @@ type Row struct {
 	Regime Regime
 	Figure Figure
 	Cells  []Cell // by Matrix.Schedulers
-	Ideal  Cell   // the best of Informed
+	Ideal  Cell   // the best of Informed, where there is a score
 }
 
 // Cell is what one scheduler came to under a regime.
@@ -68,35 +68,47 @@ type Score struct {
 	Value     float64
 }
 
-// Compete runs all schedulers under all regimes, and those that are needed to
-// say what is ideal. The regimes' own Schedulers do not matter.
-func Compete(ctx context.Context, regimes []Regime, schedulers []string) (Matrix, error) {
-	all := slices.Concat(schedulers, Informed())
-	slices.Sort(all)
-	all = slices.Compact(all)
+// Compete runs all schedulers under all regimes, and those that are needed to say what is ideal.
+// Regimes with schedulers of their own are run by these, and have a matrix for each list of them.
+func Compete(ctx context.Context, regimes []Regime, schedulers []string) (all []Matrix, err error) {
+	everybody := slices.Concat(schedulers, Informed())
+	slices.Sort(everybody)
+	everybody = slices.Compact(everybody)
 	experiments := make([]Experiment, len(regimes))
 	for i, regime := range regimes {
 		experiments[i] = regime.Experiment
-		experiments[i].Schedulers = all
+		if regime.Schedulers == nil {
+			experiments[i].Schedulers = everybody
+		}
 	}
 	outcomes, err := runAll(ctx, experiments)
 	if err != nil {
-		return Matrix{}, err
+		return nil, err
 	}
-	m := Matrix{Schedulers: schedulers}
+	scored, own := Matrix{Schedulers: schedulers}, []Matrix(nil)
 	for i, regime := range regimes {
 		byName := make(map[string]Outcome)
 		for _, outcome := range outcomes[i] {
 			byName[outcome.Scheduler] = outcome
 		}
+		into := &scored
+		if regime.Schedulers != nil {
+			if n := len(own); n == 0 || !slices.Equal(own[n-1].Schedulers, regime.Schedulers) {
+				own = append(own, Matrix{Schedulers: regime.Schedulers})
+			}
+			into = &own[len(own)-1]
+		}
 		for _, figure := range regime.Figures {
-			m.Rows = append(m.Rows, newRow(regime, figure, schedulers, byName))
+			into.Rows = append(into.Rows, newRow(regime, figure, into.Schedulers, byName))
 		}
 	}
-	for i, name := range schedulers {
-		m.Scores = append(m.Scores, Score{name, m.score(i)})
+	if len(scored.Rows) == 0 {
+		return own, nil
 	}
-	return m, nil
+	for i, name := range schedulers {
+		scored.Scores = append(scored.Scores, Score{name, scored.score(i)})
+	}
+	return append([]Matrix{scored}, own...), nil
 }
 
 func newRow(regime Regime, figure Figure, schedulers []string, outcomes map[string]Outcome) Row {

@@ -14,11 +14,13 @@ import (
 // their names end in _s. What does not exist (the wait of a group without
 // documents) is not in it.
 //
-//	<group>_documents        submitted in the time measured
-//	<group>_wait_mean_s      from submission to the start of service; also p50, p99, max
+//	<group>_wait_mean_s      from when they are due to the start of service; also p50, p99, max
 //	worst_tenth_wait_s       90th percentile of the customers' mean waits
 //	jain, smallest_share     of the shares: what a customer was served in the time measured ÷ their max-min fair share
 //	<group>_share            what a group was served ÷ its fair share
+//	<group>_served           what a group was served ÷ what it sent
+//	<group>_overtaken        the share of its documents that a newer one of the same customer overtook
+//	finished_ratio           when the second flooder's last document began ÷ when the first one's did, since From
 //
 // The groups are the workload's, and lightest_half, the half of the customers
 // with the fewest documents, without the customers that are apart.
@@ -27,12 +29,15 @@ type Measures map[string]float64
 // Names of measures.
 const (
 	othersP99     = Others + "_wait_p99_s"
+	usersP99      = Users + "_wait_p99_s"
+	secondMean    = Second + "_wait_mean_s"
 	lightP99      = Light + "_wait_p99_s"
 	lightestP99   = "lightest_half_wait_p99_s"
 	heavyMean     = Heavy + "_wait_mean_s"
 	worstTenth    = "worst_tenth_wait_s"
 	jainIndex     = "jain"
 	smallestShare = "smallest_share"
+	finishedRatio = "finished_ratio"
 )
 
 // measure measures a run.
@@ -46,7 +51,44 @@ func measure(w *Workload, servers int, starts []time.Duration) Measures {
 	m.addGroup("lightest_half", w, starts, func(customer int32) bool { return lightest[customer] })
 	m.addWorstTenth(customers)
 	m.addShares(w, servers, starts)
+	m.addOvertaken(w, starts)
+	m.addFinished(w, starts)
 	return m
+}
+
+// addOvertaken says how many of the documents that were measured began after a newer one of the
+// same customer, due later or enqueued after them.
+func (m Measures) addOvertaken(w *Workload, starts []time.Duration) {
+	documents, overtaken := make([]float64, len(w.Groups)), make([]float64, len(w.Groups))
+	earliest := make(map[int32]time.Duration) // when a newer one began, by customer
+	for i, d := range slices.Backward(w.Documents) {
+		newer, ok := earliest[d.Customer]
+		if d.Submitted >= w.From && d.Submitted < w.To {
+			documents[w.GroupOf[d.Customer]]++
+			if ok && newer < starts[i] {
+				overtaken[w.GroupOf[d.Customer]]++
+			}
+		}
+		if !ok || starts[i] < newer {
+			earliest[d.Customer] = starts[i]
+		}
+	}
+	for group, name := range w.Groups {
+		if documents[group] > 0 {
+			m[name+"_overtaken"] = overtaken[group] / documents[group]
+		}
+	}
+}
+
+func (m Measures) addFinished(w *Workload, starts []time.Duration) {
+	finished := make(map[string]time.Duration)
+	for i := range w.measured() {
+		group := w.Groups[w.GroupOf[w.Documents[i].Customer]]
+		finished[group] = max(finished[group], starts[i]-w.From)
+	}
+	if finished[Second] > 0 && finished[Flooder] > 0 {
+		m[finishedRatio] = finished[Second].Seconds() / finished[Flooder].Seconds()
+	}
 }
 
 // measuredCustomer is a customer with documents in the time measured.
@@ -98,7 +140,6 @@ func (m Measures) addGroup(name string, w *Workload, starts []time.Duration, in 
 		}
 		waits = append(waits, (starts[i] - d.Submitted).Seconds())
 	}
-	m[name+"_documents"] = float64(len(waits))
 	if len(waits) == 0 {
 		return
 	}
@@ -140,17 +181,19 @@ func (m Measures) addShares(w *Workload, servers int, starts []time.Duration) {
 	}
 	fair := maxMinFair(demands, w.Weights, float64(servers)*(w.To-w.From).Seconds())
 	var shares []float64
-	groups, fairGroups := make([]float64, len(w.Groups)), make([]float64, len(w.Groups))
+	groups, fairGroups, sent := make([]float64, len(w.Groups)), make([]float64, len(w.Groups)), make([]float64, len(w.Groups))
 	for i := range fair {
 		if fair[i] > 0 {
 			shares = append(shares, served[i]/fair[i])
 			groups[w.GroupOf[i]] += served[i]
 			fairGroups[w.GroupOf[i]] += fair[i]
+			sent[w.GroupOf[i]] += demands[i]
 		}
 	}
 	for group, name := range w.Groups {
 		if fairGroups[group] > 0 {
 			m[name+"_share"] = groups[group] / fairGroups[group]
+			m[name+"_served"] = groups[group] / sent[group]
 		}
 	}
 	if len(shares) > 0 {

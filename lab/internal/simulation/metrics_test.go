@@ -20,19 +20,31 @@ func TestMeasure(t *testing.T) {
 	}
 	got := measure(w, 2, starts)
 	for name, want := range map[string]float64{
-		"others_documents":        3,
-		"others_wait_mean_s":      20. / 3,
-		"others_wait_p50_s":       6,
-		"others_wait_p99_s":       8,
-		"others_wait_max_s":       8,
-		"flooder_documents":       2,
-		"flooder_wait_max_s":      0,
-		"lightest_half_documents": 3, // b, the only customer who is not apart
-		"worst_tenth_wait_s":      20. / 3,
+		"others_wait_mean_s":       20. / 3,
+		"others_wait_p50_s":        6,
+		"others_wait_p99_s":        8,
+		"others_wait_max_s":        8,
+		"flooder_wait_max_s":       0,
+		"lightest_half_wait_max_s": 8, // b, the only customer who is not apart
+		"worst_tenth_wait_s":       20. / 3,
 		// 14 s of service are for 12 s of a's and 6 s of b's: 8 s and 6 s. a got 12,
 		// b 2. So the shares are 3/2 and 1/3.
 		"jain":           (11. / 6) * (11. / 6) / (2 * (9./4 + 1./9)),
 		"smallest_share": 1. / 3,
+	} {
+		if value, ok := got[name]; !ok || math.Abs(value-want) > 1e-9 {
+			t.Errorf("%s is %v (%v), want %v", name, value, ok, want)
+		}
+	}
+}
+
+func TestMeasure_Order(t *testing.T) {
+	// a's first document begins last, and after 3 s nothing counts as served.
+	w := made([3]int{a, 0, 1}, [3]int{b, 0, 1}, [3]int{a, 0, 1}, [3]int{a, 0, 1})
+	w.Groups, w.Apart, w.GroupOf, w.To = []string{Flooder, Second}, []bool{true, true}, []uint8{0, 1}, 3*time.Second
+	got := measure(w, 1, []time.Duration{4 * time.Second, time.Second, 2 * time.Second, 2 * time.Second})
+	for name, want := range map[string]float64{
+		"flooder_overtaken": 1. / 3, "second_overtaken": 0, "flooder_served": 2. / 3, "second_served": 1, finishedRatio: 1. / 4,
 	} {
 		if value, ok := got[name]; !ok || math.Abs(value-want) > 1e-9 {
 			t.Errorf("%s is %v (%v), want %v", name, value, ok, want)

@@ -34,7 +34,6 @@ func (o Options) Validate() error {
 const (
 	FirstCome     = "first-come"
 	RoundRobin    = "round-robin"
-	Deficit       = "deficit"
 	Stride        = "stride"
 	FairShare     = "fair-share"
 	LeastFlight   = "least-in-flight"
@@ -49,11 +48,6 @@ const (
 	ownDiscipline = ":"               // between the name of levels and a discipline of their own
 	ownFolds      = "@"               // before the levels behind which levels are folded
 )
-
-// Schedulers are the names of all schedulers that do not follow a product's rule.
-func Schedulers() []string {
-	return append([]string{FirstCome, Rule, Submit}, Informed()...)
-}
 
 // Order is a scheduler of the matrix, and whose order it is.
 type Order struct{ Scheduler, Of string }
@@ -73,15 +67,14 @@ func Orders() []Order {
 		{ByHand, "twenty lines of a team: level l ends at 2^l documents pending"},
 		{byHandRecent, "level l up to 3^l documents of the last ten minutes, as sidekiq-fair_tenant counts"},
 		{Submit, "nine strict levels: asynq with StrictPriority, RabbitMQ classic, BullMQ, Celery, SQL, a sorted set"},
+		{"submit+order", "the same, each customer's documents in order"},
 		{"submit/32", "32 strict levels: RabbitMQ quorum queues from 4.3"},
 		{fourClasses, "four priorities: River"},
-		{"submit/4", "the same with the default loads of four levels"},
 		{weighted, "weights, each eight times the next one: the best for nine levels"},
 		{"submit@8:2:1", "two classes of 2:1: RabbitMQ quorum queues 4.0 to 4.2"},
 		{SubmitTurns, "16 turns"},
 		{SubmitCosts, "16 turns, and the cost on arrival"},
 		{RoundRobin, "groups of BullMQ Pro"},
-		{Deficit, ""},
 		{Stride, "fairness keys of Temporal"},
 		{FairShare, ""},
 		{LeastFlight, ""},
@@ -101,11 +94,12 @@ func MatrixSchedulers() (names []string) {
 
 // Informed are the names of the schedulers that know the queues of the customers,
 // or what documents cost.
-func Informed() []string { return []string{RoundRobin, Deficit, Stride, FairShare, LeastFlight} }
+func Informed() []string { return []string{RoundRobin, Stride, FairShare, LeastFlight} }
 
 // NewScheduler returns a scheduler by its name. Rule and Submit have the policy of the
-// options, or default tables of their own number of levels as in "submit/22"; the Submit of
-// "submit+cost" gets each document's service time. Those by level are served strictly, or by
+// options, or default tables of their own number of levels as in "submit/22". The Submit of
+// "submit+cost" gets each document's service time, that of "submit+delay" when it is due; those of
+// "submit+accounts" and "submit+order" have an option of the module. Those by level are served strictly, or by
 // weights as in "submit:8:4:2:1", of classes of levels as in "submit@345". The seed decides which
 // Dones are lost, and what is picked at random. A scheduler that is an io.Closer is to be closed.
 func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, error) {
@@ -116,8 +110,6 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 		return newCapped(w, o.Servers, 4), nil
 	case RoundRobin:
 		return newRoundRobin(w), nil
-	case Deficit:
-		return newDeficitRoundRobin(w), nil
 	case Stride:
 		return newStride(w), nil
 	case FairShare:

@@ -14,7 +14,7 @@ type Scenario struct {
 	Summary    string // one sentence
 	Servers    int    // 0: 16
 	LostDone   float64
-	Schedulers []string
+	Schedulers []string // those that it is about; nil: those of the matrix
 	Figures    []Figure
 
 	build func(*drawing)
@@ -46,7 +46,7 @@ const (
 
 // Scenarios returns all scenarios.
 func Scenarios() []Scenario {
-	return slices.Concat(floods(), overloads(), troubles(), untried(), paid())
+	return slices.Concat(floods(), overloads(), troubles(), untried(), paid(), realQueues())
 }
 
 // floods are those in which one customer suddenly sends far more than all others.
@@ -93,7 +93,7 @@ func floods() []Scenario {
 		{
 			Name:    "second-flood",
 			Summary: "as steady-flood, and five minutes later another customer uploads 2,000 documents",
-			Figures: []Figure{{Measure: Second + "_wait_mean_s"}},
+			Figures: []Figure{{Measure: secondMean}},
 			build: func(d *drawing) {
 				d.steady(200, 1, 0.6)
 				d.flood(10_000, 0)
@@ -227,12 +227,14 @@ func paid() []Scenario {
 			Name:       "tiers",
 			Summary:    "20 equal customers of the weights 1, 3 and 10 at 400 % load, all above their share",
 			Schedulers: schedulers,
+			Figures:    []Figure{{Measure: "weight_1_share"}, {Measure: "weight_3_share"}, {Measure: "weight_10_share"}},
 			build:      func(d *drawing) { d.steady(20, 0, 4); d.weigh(); d.measure(warmUp, time.Hour) },
 		},
 		{
 			Name:       "tiers-calm",
 			Summary:    "20 customers (Zipf 1.0) of the weights 1, 3 and 10 at 60 % load; one more, of weight 1, uploads 10,000 documents at once",
 			Schedulers: schedulers,
+			Figures:    []Figure{{Measure: "weight_1_wait_p99_s"}, {Measure: "weight_3_wait_p99_s"}, {Measure: "weight_10_wait_p99_s"}},
 			build:      func(d *drawing) { d.steady(20, 1, 0.6); d.weigh(); d.flood(10_000, 0) },
 		},
 	}
@@ -263,6 +265,7 @@ func (s Scenario) Workload(seed uint64) *Workload {
 		length:   1,
 		warmUp:   warmUp,
 		batches:  1,
+		ids:      1,
 	}
 	s.build(d)
 	for _, arrive := range d.arrive {

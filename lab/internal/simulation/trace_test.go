@@ -43,7 +43,7 @@ func zipped(text string) string {
 
 func TestReadTrace(t *testing.T) {
 	want := &Trace{[]string{"a", "b\nc"}, []Document{
-		{0, 0, time.Second}, {1, 500 * time.Millisecond, unknown}, {0, 500 * time.Millisecond, 90 * time.Second}, {0, 700 * time.Millisecond, 3 * time.Second},
+		{0, 0, time.Second, 0}, {1, 500 * time.Millisecond, unknown, 0}, {0, 500 * time.Millisecond, 90 * time.Second, 0}, {0, 700 * time.Millisecond, 3 * time.Second, 0},
 	}}
 	file := filepath.Join(t.TempDir(), "trace.csv")
 	for _, text := range []string{smallTrace, zipped(smallTrace), strings.ReplaceAll(smallTrace, "\n", "\r\n")} {

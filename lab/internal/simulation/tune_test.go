@@ -35,7 +35,7 @@ func (t traffic) send(group uint8, customers, documents int, every, service time
 		for at := t.random.Float64() * float64(every); at < float64(t.To); at += float64(every) * (0.8 + 0.4*t.random.Float64()) {
 			for range documents {
 				length := time.Duration(float64(service) * (0.5 + t.random.Float64()))
-				t.Documents = append(t.Documents, Document{customer, time.Duration(at), length})
+				t.Documents = append(t.Documents, Document{customer, time.Duration(at), length, 0})
 			}
 		}
 	}

@@ -11,9 +11,10 @@ import (
 // Document is one document of a customer. All times are since the start of the
 // simulation.
 type Document struct {
-	Customer  int32 // an index of Workload.Customers
-	Submitted time.Duration
+	Customer  int32         // an index of Workload.Customers
+	Submitted time.Duration // when it is due
 	Service   time.Duration
+	Ahead     time.Duration // how long before it is due it is enqueued
 }
 
 // Workload is what the servers have to do.
@@ -48,7 +49,9 @@ type Span struct{ From, To time.Duration }
 const (
 	Others  = "others"
 	Flooder = "flooder"
-	Second  = "second" // floods after the flooder
+	Second  = "second"  // floods after the flooder
+	Users   = "users"   // of one account
+	Planner = "planner" // schedules documents
 	Light   = "light"
 	Heavy   = "heavy"
 )
@@ -63,22 +66,13 @@ func newWorkload(customers []string) *Workload {
 	}
 }
 
-// addApart adds a customer in a group of their own.
-func (w *Workload) addApart(group string) (customer int32) {
-	w.Customers = append(w.Customers, group)
+// setApart makes the customers from one on a group of their own.
+func (w *Workload) setApart(group string, from int) {
 	w.Groups = append(w.Groups, group)
 	w.Apart = append(w.Apart, true)
-	w.GroupOf = append(w.GroupOf, uint8(len(w.Groups)-1))
-	return int32(len(w.Customers) - 1)
-}
-
-// meanService returns the mean service time, 1 ns at least.
-func (w *Workload) meanService() time.Duration {
-	total := 0.0
-	for _, d := range w.Documents {
-		total += float64(d.Service)
+	for i := from; i < len(w.Customers); i++ {
+		w.GroupOf[i] = uint8(len(w.Groups) - 1)
 	}
-	return max(time.Duration(total/float64(max(len(w.Documents), 1))), 1)
 }
 
 // sort brings the documents into the order in which they are submitted. Those of
@@ -86,3 +80,17 @@ func (w *Workload) meanService() time.Duration {
 func (w *Workload) sort() {
 	slices.SortStableFunc(w.Documents, func(a, b Document) int { return int(a.Submitted - b.Submitted) })
 }
+
+// early returns the documents, by index, that are enqueued before they are due, in the order in
+// which they are.
+func (w *Workload) early() (documents []int) {
+	for i, d := range w.Documents {
+		if d.Ahead > 0 {
+			documents = append(documents, i)
+		}
+	}
+	slices.SortStableFunc(documents, func(a, b int) int { return int(w.Documents[a].enqueued() - w.Documents[b].enqueued()) })
+	return documents
+}
+
+func (d Document) enqueued() time.Duration { return d.Submitted - d.Ahead }

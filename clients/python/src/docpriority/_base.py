@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from ._calls import Call, Calls
 from ._course import Deadline, Nodes, Steps, course
+from ._dones import Dones
 from ._errors import NotCountedError, PriorityError
 from ._fallback import Fallback
 from ._keys import Keys, Name, utf8
-from ._policy import Policy
+from ._policy import Policy, seconds_of
 
 T = TypeVar("T")
 Client = TypeVar("Client")
@@ -26,6 +28,7 @@ class Base(Generic[Client]):
     _nodes: Nodes
     _closed = False
     _fallback: Optional[Fallback] = None
+    _dones: Optional[Dones] = None
 
     def __init__(
         self,
@@ -38,12 +41,13 @@ class Base(Generic[Client]):
         tier_of: Optional[Callable[[Any], Optional[str]]] = None,
         lease: timedelta = timedelta(days=1),
         overrides: bool = False,
+        accounts: bool = False,
         join: bool = False,
         name: str = "",
         fallback: Optional[bool] = None,
     ) -> None:
         fallback = join if fallback is None else fallback
-        for what, option in (("overrides", overrides), ("join", join), ("fallback", fallback)):
+        for what, option in (("overrides", overrides), ("accounts", accounts), ("join", join), ("fallback", fallback)):
             if not isinstance(option, bool):
                 raise TypeError(f"{what} is a bool, not {type(option).__name__}")
         if not isinstance(name, str):
@@ -53,7 +57,7 @@ class Base(Generic[Client]):
         if name and not join:
             raise ValueError("a name without join would never be used")
         self._timeout = _seconds(timeout)
-        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
+        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join, accounts)
         if fallback:
             self._fallback = Fallback(self._calls.memory)
         self._connect(client, join, name)
@@ -83,7 +87,7 @@ class Base(Generic[Client]):
     def _steps(self, make: Callable[[], Call[T]], documents: int = 1) -> Steps[T]:
         """Makes a call about that many documents, by Redis or by the fallback."""
         try:
-            call, deadline = make(), Deadline(self._timeout)
+            call, deadline, since = make(), Deadline(self._timeout), time.monotonic()
             documents = call.documents
             if self._closed:
                 raise NotCountedError(f"{call.operation}: the store is closed")
@@ -93,6 +97,8 @@ class Base(Generic[Client]):
                 finally:
                     if self._fallback is not None:
                         self._fallback.reset(call)
+            if self._dones is not None:
+                self._dones.send()  # again, because an event loop may have ended meanwhile
             if self._fallback.asks_redis():
                 try:
                     result = yield from course(call, self._nodes, deadline)
@@ -105,6 +111,8 @@ class Base(Generic[Client]):
                 else:
                     self._fallback.succeeded(call)
                     return result
+            if self._dones is not None and call.operation in ("done", "done_n"):
+                self._dones.owe(call, since)
             return call.by_memory(self._fallback.memory)
         except Exception as error:
             if self._calls.window is not None and documents > 0:
@@ -129,12 +137,9 @@ class Base(Generic[Client]):
 
 def _seconds(timeout: Union[timedelta, float]) -> float:
     """Returns a timeout in seconds, or raises."""
-    if isinstance(timeout, timedelta):
-        timeout = timeout.total_seconds()
-    elif isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"the timeout is a timedelta or a number of seconds, not {type(timeout).__name__}")
-    elif _MOST_SECONDS < timeout <= _DAY:
-        raise ValueError(f"a timeout of {timeout:g} is that many seconds; write timedelta(milliseconds={timeout:g}), or timedelta(seconds={timeout:g})")
-    if not 0 < timeout <= _DAY:
+    seconds = seconds_of("the timeout", timeout)
+    if not 0 < seconds <= _DAY:
         raise ValueError("the timeout must be above 0 and at most a day")
-    return float(timeout)
+    if seconds > _MOST_SECONDS and not isinstance(timeout, timedelta):
+        raise ValueError(f"a timeout of {seconds:g} is that many seconds; write timedelta(milliseconds={seconds:g}), or timedelta(seconds={seconds:g})")
+    return float(seconds)

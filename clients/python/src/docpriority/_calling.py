@@ -12,8 +12,8 @@ import select
 import socket
 import time
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import replace
-from queue import Empty, SimpleQueue
 from typing import Any, Callable, Optional, TypeVar, Union
 from weakref import WeakKeyDictionary
 
@@ -35,9 +35,11 @@ class Calling(Connections):
     """Makes the calls of one store."""
 
     link_class: type[Link]
-    new_queue: Callable[[], Any]
-    get: Callable[[Any, Deadline], Awaitable[Union[Link, Unsent]]]  # from a queue until a deadline, or it raises Empty
-    start: Callable[[Callable[[Any], Any], Any], None]  # a coroutine in the background
+    new_waiter: Callable[[], Any]  # which one call awaits, until another one wakes it or until a deadline
+    wait: Callable[[Any, Deadline], Awaitable[Any]]
+    wake: Callable[[Any], None]
+    # A coroutine in the background, or if that cannot be, here, or not at all. Reports whether it is in the background.
+    start: Callable[..., bool]
     pause: Callable[[Pause], Awaitable[None]]
     pools: Callable[[], dict[Address, Pool]]
 
@@ -115,7 +117,6 @@ class _ThreadLink(Link):
 class Threads(Calling):
     """Makes calls, each in the thread of its caller."""
 
-    new_queue = SimpleQueue
     link_class = _ThreadLink
 
     def __init__(self, client: Any, timeout: float) -> None:
@@ -139,14 +140,25 @@ class Threads(Calling):
             self._pools, self._pid = {}, os.getpid()
         return self._pools
 
-    def start(self, run: Callable[[Any], Any], argument: Any) -> None:
+    def start(self, run: Callable[[Any], Any], argument: Any, here: bool = True) -> bool:
         try:
             _thread.start_new_thread(_finish, (run, argument))
         except RuntimeError:  # there are too many threads, or the program is ending
-            _finish(run, argument)
+            if here:
+                _finish(run, argument)
+            return False
+        return True
 
-    async def get(self, queue: SimpleQueue[Union[Link, Unsent]], deadline: Deadline) -> Union[Link, Unsent]:
-        return queue.get(timeout=max(deadline.left(), 0))
+    def new_waiter(self) -> Any:
+        waiter = _thread.allocate_lock()
+        waiter.acquire()
+        return waiter
+
+    async def wait(self, waiter: Any, deadline: Deadline) -> None:
+        waiter.acquire(timeout=max(deadline.left(), 0))
+
+    def wake(self, waiter: Any) -> None:
+        waiter.release()
 
     async def pause(self, pause: Pause) -> None:
         time.sleep(pause.seconds)
@@ -166,6 +178,7 @@ def _finish(run: Callable[..., Any], argument: Any) -> Any:
 
 class _TaskLink(Link):
     async def connect(self) -> None:
+        self._loop = asyncio.get_running_loop()
         try:
             await super().connect()
         except BaseException:
@@ -195,14 +208,16 @@ class _TaskLink(Link):
     def close(self) -> None:
         connection = self.connection
         writer, connection._reader, connection._writer = connection._writer, None, None
-        if writer is not None:
+        if writer is not None and self._loop.is_closed():  # which can no longer be told
+            sock = writer.get_extra_info("socket")
+            getattr(sock, "_sock", sock).close()
+        elif writer is not None:
             writer.transport.abort()
 
 
 class Tasks(Calling):
     """Makes calls, each in the task that makes it. Connections belong to one event loop."""
 
-    new_queue = asyncio.Queue
     link_class = _TaskLink
     run = Calling.run_steps
 
@@ -212,24 +227,34 @@ class Tasks(Calling):
         self._background: set[asyncio.Future[Any]] = set()
 
     def pools(self) -> dict[Address, Pool]:
-        return self._by_loop.setdefault(asyncio.get_running_loop(), {})
+        loop = asyncio.get_running_loop()
+        pools = self._by_loop.get(loop)
+        if pools is None:
+            self._leave_closed_loops()
+            pools = self._by_loop.setdefault(loop, {})
+        return pools
 
-    def start(self, run: Callable[[Any], Any], argument: Any) -> None:
+    def _leave_closed_loops(self) -> None:
+        """Ends what is left in event loops that were closed, as asyncio.run does."""
+        for loop in [loop for loop in list(self._by_loop) if loop.is_closed()]:
+            for pool in self._by_loop.pop(loop, {}).values():
+                pool.close()
+        self._background -= {task for task in list(self._background) if task.get_loop().is_closed()}
+
+    def start(self, run: Callable[[Any], Any], argument: Any, here: bool = True) -> bool:
         task = asyncio.ensure_future(run(argument))
         self._background.add(task)  # else it could be garbage-collected
         task.add_done_callback(self._background.discard)
+        return True
 
-    async def get(self, queue: asyncio.Queue[Union[Link, Unsent]], deadline: Deadline) -> Union[Link, Unsent]:
-        getting = asyncio.ensure_future(queue.get())
-        try:
-            await _wait(getting, deadline)
-        except asyncio.CancelledError:
-            if not getting.cancel():
-                queue.put_nowait(getting.result())
-            raise
-        if getting.cancel():
-            raise Empty
-        return getting.result()
+    def new_waiter(self) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().create_future()
+
+    async def wait(self, waiter: asyncio.Future[None], deadline: Deadline) -> None:
+        await _wait(waiter, deadline)
+
+    def wake(self, waiter: asyncio.Future[None]) -> None:
+        waiter.set_result(None)
 
     async def pause(self, pause: Pause) -> None:
         due = time.monotonic() + pause.seconds
@@ -237,10 +262,16 @@ class Tasks(Calling):
         pause.deadline.woken(due)
 
     async def close(self) -> None:
-        """Ends the connections of this event loop."""
+        """Ends the connections of all event loops, and what runs in the background of this one."""
+        self._leave_closed_loops()
         loop = asyncio.get_running_loop()
-        for pool in self._by_loop.pop(loop, {}).values():
-            pool.close()
+        for other in list(self._by_loop):
+            for pool in self._by_loop.pop(other, {}).values():
+                if other is loop:
+                    pool.close()
+                else:
+                    with suppress(RuntimeError):  # that loop was closed just now
+                        other.call_soon_threadsafe(pool.close)
         background = [task for task in self._background if task.get_loop() is loop]
         for task in background:
             task.cancel()

@@ -14,9 +14,9 @@ from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from ._cost import Costs
 from ._decision import Bounds, Decision, Ended, Rule, State
-from ._keys import Document, Keys, Name, bytes_of, keys_of, prefix_bytes
+from ._keys import Document, Keys, Name, account_of, bytes_of, keys_of, prefix_bytes
 from ._memory import Memory
-from ._policy import Policies, Policy, TierOf, Tiers, lease_milliseconds
+from ._policy import Policies, Policy, TierOf, Tiers, lease_milliseconds, seconds_of
 from ._report import Window
 from ._scripts import Script, plain_script, script_of
 
@@ -27,6 +27,7 @@ _MOST_COUNTED, _MOST_SUBMITTED, _MOST_DONE = 1_000_000, 100, 1000  # what the sc
 _LONGEST = timedelta.max // timedelta(milliseconds=1)
 _DAY = 86_400  # seconds
 _MILLISECOND = timedelta(milliseconds=1)
+LONGEST_DELAY = 365 * _DAY
 _OVERRIDE = re.compile(rb"([<>]?=)([1-9]\d?\d?)(?![^ ])")
 
 
@@ -71,21 +72,23 @@ class Call(Generic[T]):
 class Calls:
     """Makes the calls of a store, and raises for wrong arguments."""
 
-    def __init__(self, prefix: str, policy: Policy, tiers: Tiers, tier_of: TierOf, lease: timedelta, overrides: bool) -> None:
+    def __init__(self, prefix: str, policy: Policy, tiers: Tiers, tier_of: TierOf, lease: timedelta, overrides: bool, accounts: bool = False) -> None:
         self._prefix = prefix_bytes(prefix)
         self.own_policies = Policies(policy, tiers, tier_of)
         self.policies = self.own_policies  # a member assigns others; calls in progress keep these
         self.lease = lease_milliseconds(lease)
-        self.reads_overrides = overrides
+        self.reads_overrides = overrides or accounts
+        self.accounts = accounts
         self.window: Optional[Window] = None  # what a member reports
         self._costs, self._times = Costs(), Costs()  # that submit and done are told
 
     def memory(self) -> Memory:
         """Returns an empty memory, which answers instead of Redis."""
-        return Memory(self.own_policies.last, self.lease, degraded=True)
+        return Memory(self.own_policies.last, self.lease, accounts=self.accounts, degraded=True)
 
     def keys(self, customer: Name) -> Keys:
-        return keys_of(self._prefix, bytes_of("customer", customer))
+        name = bytes_of("customer", customer)
+        return keys_of(self._prefix, name, self._account_of(name))
 
     def key(self, tag: str, end: str) -> bytes:
         """Returns a key that belongs to no customer."""
@@ -117,16 +120,17 @@ class Calls:
             return [bounds.level(reply[0]), reply[1], left, reply[0], bounds.earliest, bounds.latest, -1]
 
         return Call(
-            operation, self.script("next", policy), [keys.count, *self._override(keys)], [b"%d" % n] if n > 1 else (), Lost.MUST_NOT_BE_REPEATED, 2, read, n,
-            lambda memory: memory.next(name, policy, n), counts_for=name, override=self._override_alone(keys), bounded=bounded,
+            operation, self.script("next", policy), [keys.count, *self._overrides(name)], [b"%d" % n] if n > 1 else (), Lost.MUST_NOT_BE_REPEATED, 2, read, n,
+            lambda memory: memory.next(name, policy, n), counts_for=name, override=self._override_alone(name), bounded=bounded,
         )  # fmt: skip
 
     def submit_n(self, customer: Name, documents: Iterable[Union[Document, Name]], operation: str = "submit_n") -> Call[list[Decision]]:
         name, keys = bytes_of("customer", customer), self.keys(customer)
         listed = [item if isinstance(item, Document) else Document(item) for item in _listed(documents, _MOST_SUBMITTED)]
         ids = [bytes_of("document", document.id) for document in listed]
-        costs = [checked_cost(document.cost) for document in listed]
+        costs, delays = [checked_cost(document.cost) for document in listed], [_delay_of(document) for document in listed]
         relative = [self._costs.relative(cost) for cost in costs]
+        arguments = [b"%d %d" % (cost, delay) if delay else b"%d" % cost for cost, delay in zip(relative, delays)]
         policy = self.policies.policy_of(customer)
 
         def read(reply: list[int], degraded: bool) -> list[Decision]:
@@ -136,9 +140,9 @@ class Calls:
             ])  # fmt: skip
 
         return Call(
-            operation, self.script("submit", policy), [keys.pending, *self._override(keys)],
-            [part for id, cost in zip(ids, relative) for part in (id, b"%d" % cost)], Lost.MAY_BE_REPEATED, 4 * len(ids), read, len(ids),
-            lambda memory: memory.submit(name, policy, ids, relative), counts_for=name, override=self._override_alone(keys),
+            operation, self.script("submit", policy), [keys.pending, *self._overrides(name, "pending")],
+            [part for pair in zip(ids, arguments) for part in pair], Lost.MAY_BE_REPEATED, 4 * len(ids), read, len(ids),
+            lambda memory: memory.submit(name, policy, ids, relative, delays), counts_for=name, override=self._override_alone(name),
             bounded=lambda reply, bounds: [item if i % 4 else bounds.level(item) for i, item in enumerate(reply)],
         )  # fmt: skip
 
@@ -160,14 +164,14 @@ class Calls:
             return ended
 
         return Call(
-            operation, plain_script("done"), [self.keys(customer).pending], [b"%d" % relative, b"", *ids], Lost.MAY_BE_REPEATED, 2 * len(ids), read,
+            operation, plain_script("done"), [self.keys(name).pending, *self._of_account(name, "pending")], [b"%d" % relative, b"", *ids], Lost.MAY_BE_REPEATED, 2 * len(ids), read,
             len(ids), lambda memory: memory.done(name, ids, relative),
         )  # fmt: skip
 
     def peek(self, customer: Name) -> Call[State]:
         name, policy, keys = bytes_of("customer", customer), self.policies.policy_of(customer), self.keys(customer)
         return Call(
-            "peek", self.script("peek", policy), [keys.count, keys.pending, *self._override(keys)], (), Lost.CHANGES_NOTHING, 17, _state,
+            "peek", self.script("peek", policy), [keys.count, keys.pending, *self._overrides(name, "pending")], (), Lost.CHANGES_NOTHING, 20, _state,
             answer=lambda memory: memory.peek(name, policy),
         )  # fmt: skip
 
@@ -178,11 +182,21 @@ class Calls:
             answer=lambda memory: memory.reset(name),
         )  # fmt: skip
 
-    def _override(self, keys: Keys) -> list[bytes]:
-        return [keys.override] if self.reads_overrides else []
+    def _account_of(self, name: bytes) -> bytes:
+        return account_of(name) if self.accounts else b""
 
-    def _override_alone(self, keys: Keys) -> Optional[Call[Optional[Bounds]]]:
-        if not self.reads_overrides:
+    def _of_account(self, name: bytes, *kinds: str) -> list[bytes]:
+        """Returns keys of a user's account."""
+        account = self._account_of(name)
+        keys = keys_of(self._prefix, account)
+        return [getattr(keys, kind) for kind in kinds] if account else []
+
+    def _overrides(self, name: bytes, *kinds: str) -> list[bytes]:
+        """Returns the keys behind a customer's own: of the override, and those of some kinds and the override of the account."""
+        return [self.keys(name).override, *self._of_account(name, *kinds, "override")] if self.reads_overrides else []
+
+    def _override_alone(self, name: bytes) -> Optional[Call[Optional[Bounds]]]:
+        if not self.reads_overrides or self._account_of(name):
             return None
 
         def read(reply: list[Any], degraded: bool) -> Optional[Bounds]:
@@ -193,12 +207,12 @@ class Calls:
             return Bounds(1 if override[1] == b"<=" else level, self.own_policies.last if override[1] == b">=" else level)
 
         # follow.lua returns any string.
-        return Call("override", plain_script("follow"), [keys.override], [b""], Lost.CHANGES_NOTHING, 1, read, takes=(int, bytes))
+        return Call("override", plain_script("follow"), [self.keys(name).override], [b""], Lost.CHANGES_NOTHING, 1, read, takes=(int, bytes))
 
     def probe(self, key: bytes) -> Call[State]:
         """Returns a call about the customer of a key, which changes nothing."""
         tagged = key.rpartition(b":")[0]
-        return Call("probe", self.script("peek", Policy()), [tagged + b":count", tagged + b":pending"], (), Lost.CHANGES_NOTHING, 17, _state)
+        return Call("probe", self.script("peek", Policy()), [tagged + b":count", tagged + b":pending"], (), Lost.CHANGES_NOTHING, 20, _state)
 
     def _decided(self, rule: str, customer: bytes, decisions: list[Decision]) -> list[Decision]:
         if self.window is not None:
@@ -223,13 +237,21 @@ def checked_cost(cost: float) -> float:
     return float(cost)
 
 
+def _delay_of(document: Document) -> int:
+    """Returns the delay of a document in milliseconds, or raises."""
+    seconds = seconds_of("the delay", document.delay)
+    if not 0 <= seconds <= LONGEST_DELAY:
+        raise ValueError(f"the delay {document.delay} is not from 0 s to 365 days")
+    return timedelta(seconds=seconds) // _MILLISECOND
+
+
 def _state(reply: list[int], degraded: bool) -> State:
     rule = (Rule.UNKNOWN, Rule.BY_COUNT, Rule.BY_LOAD)[reply[0]]
     level, next_level, count, reset_in, load, recent, cost, pending, pending_flood, oldest, latency, lease, rule_level = reply[1:14]
-    earliest, latest, ends_in = reply[14:17]
+    earliest, latest, ends_in, scheduled, account_load, account_flood = reply[14:20]
     return State(
         rule, level, next_level, rule_level, count, _time_of(reset_in), load / 1e6, recent / 1000, cost / 1000,
-        pending, pending_flood, _time_of(oldest), _time_of(latency), _time_of(lease),
+        pending, pending_flood, scheduled, account_load / 1e6, account_flood, _time_of(oldest), _time_of(latency), _time_of(lease),
         Bounds(earliest, latest) if latest else None, _time_of(ends_in) if latest and ends_in >= 0 else None, degraded,
     )  # fmt: skip
 

@@ -32,12 +32,12 @@ class Unanswered(Failure):
     """It was sent, and no reply came: it may have been run."""
 
 
-_CORRUPT = {"CORRUPTCOUNT ": b"}:count", "CORRUPTPENDING ": b"}:pending"}
+_CORRUPT = ("CORRUPTCOUNT ", "CORRUPTPENDING ")
 # Nothing was changed; a retry may soon work, or never will.
 _FOR_A_MOMENT = ("NOSCRIPT ", "LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ", "ERR max number of clients reached")
 _FOR_GOOD = (
     "MOVED ", "ASK ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ", "CROSSSLOT ",
-    "ERR unknown command", "ERR the number of documents", "ERR the cost",
+    "ERR unknown command", "ERR the number of documents", "ERR the cost", "ERR the delay",
 )
 # Redis before 7.0 puts other words before a refusal within a script.
 _FOR_A_MOMENT_WITHIN = ("-READONLY ", "READONLY You can't write")
@@ -61,7 +61,7 @@ def is_usable(outcome: Any) -> bool:
 def meaning_of(failure: Failure, lost: Lost) -> tuple[type[PriorityError], bool]:
     """Returns the class of the error that ends the call, and whether a later try may work."""
     if isinstance(failure, Refused):
-        if failure.text.startswith(tuple(_CORRUPT)):
+        if failure.text.startswith(_CORRUPT):
             return CorruptError, False
         if failure.text.startswith(_FOR_A_MOMENT) or any(part in failure.text for part in _FOR_A_MOMENT_WITHIN):
             return NotCountedError, True
@@ -74,8 +74,6 @@ def meaning_of(failure: Failure, lost: Lost) -> tuple[type[PriorityError], bool]
 
 def error_of(call: Call[Any], kind: type[PriorityError], why: str) -> PriorityError:
     """Returns the error that ends a call: it names the key."""
-    key = call.keys[0]
-    for code, end in _CORRUPT.items():
-        if kind is CorruptError and why.startswith(code):
-            key = next((key for key in call.keys if key.endswith(end)), key)
+    named = [key for key in call.keys if kind is CorruptError and key.decode(errors="replace") in why]  # of an account, too
+    key = (named or call.keys)[0]
     return kind(f"{call.operation} {key.decode('utf-8', 'backslashreplace')[:200]!r}: {why}")

@@ -7,6 +7,7 @@ handler of a signal raises an exception in the middle of a call. How long connec
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -80,7 +81,7 @@ class Connections:
         adapted.update(retry=retry(NoBackoff(), 0), socket_timeout=adapted.get("socket_timeout") or _CONNECTING_SECONDS)
         if "path" not in adapted:  # a Unix socket has no such setting in redis-py 4
             adapted["socket_connect_timeout"] = adapted.get("socket_connect_timeout") or adapted["socket_timeout"]
-        if redis.VERSION >= (5,):
+        if "protocol" in inspect.signature(redis.Redis.__init__).parameters:  # a bundled redis-py does not know its version
             adapted["protocol"] = 2
         return adapted
 

@@ -30,7 +30,8 @@ class Decision:
     """Recent × pending × cost, this document included, at most a billion. ``next`` leaves it 0."""
 
     pending: int = 0
-    """Documents submitted, not done, and within their leases, this one included. ``next`` leaves it 0."""
+    """Documents submitted, due no later than this one, not done, and within their leases, this one included. ``next``
+    leaves it 0."""
 
     degraded: bool = False
     """Redis could not answer: the level comes from what this process remembers."""
@@ -105,14 +106,24 @@ class State:
     pending_flood: int = 0
     """How many of them are a flood's, beyond the last load: they do not count in the load."""
 
+    scheduled: int = 0
+    """How many documents are due later."""
+
+    account_load: float = 0.0
+    """The load that the document would be of its account. This and the next field are 0 unless the customer is a user of
+    an account; ``peek`` of the account tells the rest."""
+
+    account_flood: int = 0
+    """The account's ``pending_flood``."""
+
     oldest: timedelta = timedelta()
-    """The age of the oldest pending document."""
+    """For how long the oldest pending document has been due."""
 
     latency: timedelta = timedelta()
-    """The average time from ``submit`` to ``done``; 0 if it is not known."""
+    """The average time from when a document is due to ``done``; 0 if it is not known."""
 
     lease: timedelta = timedelta()
-    """How long a document counts as pending without a ``done``."""
+    """How long a document before the last load counts as pending without a ``done``."""
 
     bounds: Optional[Bounds] = None
     """The bounds of the customer's override, if operators have set one, and if the store reads overrides."""
@@ -132,7 +143,7 @@ class Ended:
     """As passed to ``done``."""
 
     latency: timedelta
-    """From ``submit`` to ``done``, in whole milliseconds."""
+    """From when it was due to ``done``, in whole milliseconds."""
 
     level: int
     """The level that ``submit`` gave it."""

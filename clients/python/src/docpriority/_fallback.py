@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from typing import Any, Callable
 
 from ._calls import Call
 from ._errors import CorruptError, PriorityError
+from ._lock import Lock
 from ._memory import Memory
 
 _MOST_FAILURES = 10  # in a row
@@ -30,7 +30,7 @@ class Fallback:
 
     def _begin(self) -> None:
         """Begins without failures, in this process."""
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._failures = 0
         self._probe_at = self._log_at = 0.0
         self.answers = 0  # of Redis
@@ -83,7 +83,7 @@ class Fallback:
                 if self._redis_was_away:
                     self._forget()
                 else:  # other customers stay, because their node of a cluster may be away
-                    self.memory.reset(call.counts_for)
+                    self.memory.forget(call.counts_for)
 
     def reset(self, call: Call[Any]) -> None:
         """Forgets a customer."""

@@ -16,7 +16,7 @@ from ._scripts import plain_script
 
 _VERSIONS, _TIMES = 10**13, 2**63  # exclusive limits, as in Go
 _LONGEST_INTERVAL = 9_223_372_036_854  # milliseconds, the limit of Go's durations
-_FIELDS = {"thresholds", "loads", "turns", "reset_interval_ms", "reset_mode"}
+_FIELDS = {"thresholds", "loads", "turns", "reset_interval_ms", "reset_mode", "in_order"}
 _MODES = {"": ResetMode.SINCE_LAST_UPDATE, "last-update": ResetMode.SINCE_LAST_UPDATE, "last-reset": ResetMode.SINCE_LAST_RESET}
 _HEAD = re.compile(rb'{"version":\d+,"changed":\d+')
 

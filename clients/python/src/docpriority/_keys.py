@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Union
 
 Name = Union[str, bytes]
@@ -18,6 +19,9 @@ class Document:
 
     cost: float = 0
     """As in ``submit``; 0 means that it is not known."""
+
+    delay: Union[timedelta, float] = 0
+    """As in ``submit``; 0 means that it is due now."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,22 @@ def prefix_bytes(prefix: str) -> bytes:
     return utf8("the prefix", prefix)
 
 
-def keys_of(prefix: bytes, customer: bytes) -> Keys:
-    """Returns the keys of a customer.
+def account_of(customer: bytes) -> bytes:
+    """Returns the account of a user, named before the first slash; nothing for another customer."""
+    account, slash, _ = customer.partition(b"/")
+    return account if slash else b""
 
-    They contain the customer in braces, the hash tag by which a Redis Cluster places a key. A closing brace is escaped,
-    so that no two customers share a key.
+
+def keys_of(prefix: bytes, customer: bytes, account: bytes = b"") -> Keys:
+    """Returns the keys of a customer, or of a user of an account.
+
+    They contain the customer, or the account, in braces, the hash tag by which a Redis Cluster places a key. A closing
+    brace is escaped, so that no two customers share a key.
     """
-    tagged = prefix + b":{" + customer.replace(b"%", b"%25").replace(b"}", b"%7D") + b"}:"
-    return Keys(tagged + b"count", tagged + b"pending", tagged + b"override")
+    tag, user = (account, customer[len(account) :]) if account else (customer, b"")
+    begin = prefix + b":{" + _escaped(tag) + b"}" + _escaped(user) + b":"
+    return Keys(begin + b"count", begin + b"pending", begin + b"override")
+
+
+def _escaped(name: bytes) -> bytes:
+    return name.replace(b"%", b"%25").replace(b"}", b"%7D")

@@ -77,7 +77,7 @@ class Member:
 
     def _report(self) -> dict[str, Any]:
         return {
-            **self._who, "levels": self._calls.own_policies.last, "overrides": self._calls.reads_overrides,
+            **self._who, "levels": self._calls.own_policies.last, "overrides": self._calls.reads_overrides, "accounts": self._calls.accounts,
             "degraded": self._fallback is not None and self._fallback.degraded,
             "following": self._following, **self.window.fields(),
         }  # fmt: skip
@@ -106,7 +106,7 @@ def _about(seconds: float) -> float:
     return seconds * random.uniform(0.9, 1.1)
 
 
-def _patience(timeout: float) -> float:
+def patience(timeout: float) -> float:
     """Returns how long close waits for Redis, by the store's timeout: for the call in progress, and the report's removal."""
     return min(max(2 * timeout, 0.5), 3)
 
@@ -135,16 +135,18 @@ class MemberThread:
             except RuntimeError:  # there are too many threads, or the program is ending
                 self._by_process.pop(pid)
 
-    def close(self) -> None:
+    def stop(self) -> None:
         self._stopped.set()
+
+    def join(self, deadline: Deadline) -> None:
         thread = self._by_process.get(os.getpid())
         if thread is not None and thread.is_alive() and thread is not threading.current_thread():
-            thread.join(_patience(self._threads.timeout))
+            thread.join(max(deadline.left(), 0))
 
     def _work(self, member: Member) -> None:
         while not self._stopped.wait(self._threads.run(member.round())):
             pass
-        self._threads.run(member.leave(_patience(self._threads.timeout)))
+        self._threads.run(member.leave(patience(self._threads.timeout)))
 
 
 class MemberTask:
@@ -184,4 +186,4 @@ class MemberTask:
         with suppress(asyncio.CancelledError):  # by close, or because the loop ends
             while self._store() is not None:
                 await asyncio.sleep(await self._tasks.run(member.round()))
-        await self._tasks.run(member.leave(_patience(self._tasks.timeout)))
+        await self._tasks.run(member.leave(patience(self._tasks.timeout)))

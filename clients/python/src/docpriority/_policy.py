@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 from ._keys import Name
 
@@ -60,6 +60,11 @@ class Policy:
     and turns give at most 255 levels. 0 means the default: with ``loads`` none, without them the number of levels that
     ``thresholds`` give beyond the loads', three for nine levels."""
 
+    in_order: bool = False
+    """Whether no document gets an earlier level by ``submit`` than the newest pending one of its customer: for customers
+    who want their own documents in order. It makes a customer's later documents wait for their earlier ones, and changes
+    little for others."""
+
     _ascending: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _millionths: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _turns_begin: tuple[int, ...] = field(init=False, repr=False, compare=False)
@@ -80,6 +85,8 @@ class Policy:
             raise ValueError(f"the reset interval {self.reset_interval.total_seconds()} s is not at least 1 ms")
         if not isinstance(self.reset_mode, ResetMode):
             raise TypeError(f"the reset mode {self.reset_mode!r} is not a ResetMode")
+        if not isinstance(self.in_order, bool):
+            raise TypeError(f"in_order is a bool, not {type(self.in_order).__name__}")
         levels, turns = len(thresholds) + 1, self.turns
         loads = _LOADS_OF_LEVELS.get(levels, _LOADS[max(6 - levels, 0) :]) if self.loads is None else tuple(self.loads)
         _check_loads(loads, turns)
@@ -96,8 +103,8 @@ class Policy:
 
     def level_of_load(self, load: float, pending_flood: int = 0) -> int:
         """Returns the level of a load. Beyond the last of ``loads`` it depends on the turn: ``pending_flood`` is how
-        many of the customer's documents are pending there, this one included."""
-        level = 1 + bisect_left(self._millionths, _millionths_of(load))
+        many of the customer's documents are pending there, this one included. An infinite load is beyond the last."""
+        level = 1 + (bisect_left(self._millionths, _millionths_of(load)) if load < math.inf else len(self.loads))
         return level + bisect_right(self._turns_begin, pending_flood) if level > len(self.loads) else level
 
     @property
@@ -162,6 +169,15 @@ class Policies:
             return self._policy
         tier = self._tier_of(customer)
         return self._policy if tier is None else self._tiers.get(tier, self._policy)
+
+
+def seconds_of(what: str, time: Union[timedelta, float]) -> float:
+    """Returns a time in seconds, or raises."""
+    if isinstance(time, timedelta):
+        return time.total_seconds()
+    if isinstance(time, bool) or not isinstance(time, (int, float)):
+        raise TypeError(f"{what} is a timedelta or a number of seconds, not {type(time).__name__}")
+    return time
 
 
 def whole_milliseconds(what: str, time: timedelta) -> int:

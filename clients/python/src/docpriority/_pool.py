@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from contextlib import suppress
+from collections import deque
 from functools import lru_cache
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Callable, Union
 from weakref import WeakSet
 
@@ -72,42 +70,65 @@ class Pool:
     """Connections to one server. A call that finds none waits for what comes first: one that another call gives back,
     or a new one, which connects in the background, because connecting may take longer than a call.
 
-    It has no locks, which an exception of a signal's handler would leave locked. A connection that is lost by one
-    leaves its place when it is garbage-collected.
+    It has no lock and no queue, which an exception of a signal's handler, or of gevent's Timeout, could leave locked. A
+    connection that is lost by one leaves its place when it is garbage-collected.
     """
 
     def __init__(self, calling: Calling, address: Address) -> None:
         self._calling, self._address = calling, address
         # Connections that no call uses, and why one did not come about.
-        self._free: SimpleQueue[Union[Link, Unsent]] = calling.new_queue()
+        self._free: deque[Union[Link, Unsent]] = deque()
         self._links: WeakSet[Link] = WeakSet()
-        self._waiting: set[object] = set()  # calls
+        # What wakes the calls that wait, the first one first, and what each is handed.
+        self._waiting: dict[Any, deque[Union[Link, Unsent]]] = {}
         self._closed = False
 
     async def take(self, deadline: Deadline) -> Union[Link, Unsent]:
-        waits, own = False, object()
+        waited = False
         try:
             while True:
-                try:
-                    free = await self._calling.get(self._free, deadline) if waits else self._free.get_nowait()
-                except (Empty, asyncio.QueueEmpty):
-                    if waits:
-                        return self.in_vain()
-                    waits = True
-                    self._waiting.add(own)
-                    self._begin()
-                    continue
-                if isinstance(free, Unsent):
-                    return free
+                free = _first(self._free)
+                if free is None:
+                    waited = True
+                    free = await self._wait(deadline)
+                if not isinstance(free, Link):
+                    return free or self.in_vain()
                 if free.is_open():
-                    free.was_idle = not waits
+                    free.was_idle = not waited
                     return free
                 self.drop(free)
-                waits = False
+                waited = False
         finally:
-            self._waiting.discard(own)
-            if self._waiting and not waits:  # it may have taken what another call had begun
+            if self._waiting and not waited:  # it may have taken what another call had begun
                 self._begin()
+
+    async def _wait(self, deadline: Deadline) -> Union[Link, Unsent, None]:
+        waiter, handed = self._calling.new_waiter(), deque[Union[Link, Unsent]]()
+        try:
+            self._waiting[waiter] = handed
+            self._begin()
+            free = _first(self._free)
+            if free is None:
+                await self._calling.wait(waiter, deadline)
+                free = _first(handed)
+            return free
+        finally:
+            self._waiting.pop(waiter, None)
+            while (unused := _first(handed)) is not None:  # this call gives up, or has found another one
+                self._hand(unused)
+
+    def _hand(self, free: Union[Link, Unsent]) -> None:
+        """Hands a connection to the call that has waited for longest."""
+        self._free.append(free)  # first, because a call looks here after it has begun to wait
+        waiter = next(iter(list(self._waiting)), None)
+        taken = _first(self._free) if waiter is not None else None
+        if taken is None:
+            return
+        handed = self._waiting.pop(waiter, None)
+        if handed is None:  # it waits no more
+            return self._hand(taken)
+        handed.append(taken)
+        self._calling.wake(waiter)
 
     def in_vain(self) -> Unsent:
         return Unsent(f"no connection to {self._calling.where(self._address)} in time")
@@ -124,13 +145,13 @@ class Pool:
         except Exception as error:
             self._links.discard(link)
             if self._waiting:
-                self._free.put_nowait(unsent(error))
+                self._hand(unsent(error))
         else:
             self.give(link)
 
     def give(self, link: Link) -> None:
         """Lets another call have a connection."""
-        self._free.put_nowait(link)
+        self._hand(link)
         if self._closed:
             self.close()
 
@@ -143,8 +164,13 @@ class Pool:
     def close(self) -> None:
         """Closes what no call is using, now and later."""
         self._closed = True
-        with suppress(Empty, asyncio.QueueEmpty):
-            while True:
-                free = self._free.get_nowait()
-                if isinstance(free, Link):
-                    free.close()
+        while (free := _first(self._free)) is not None:
+            if isinstance(free, Link):
+                free.close()
+
+
+def _first(queue: deque[Union[Link, Unsent]]) -> Union[Link, Unsent, None]:
+    try:
+        return queue.popleft()
+    except IndexError:
+        return None

@@ -38,6 +38,7 @@ def _blocks(policy: Policy, levels: int, lease_milliseconds: int) -> dict[str, l
     since_last_reset = policy.reset_mode is ResetMode.SINCE_LAST_RESET
     return {
         "policy": [f"local interval = '{interval}'", f"local since_last_reset = {str(since_last_reset).lower()}"],
+        "order": [f"local in_order = {str(policy.in_order).lower()}"],
         "lease": [f"local longest_lease = {lease_milliseconds}"],
         "queue": [f"local queue_levels = {levels}"],
         "levels": _levels(policy.thresholds, "count <", "count >="),
@@ -60,7 +61,7 @@ def _turns(last: int, begins: Sequence[int]) -> list[str]:
     lines = [f"local flood = level == {last} -- beyond the last load: take turns"]
     if begins:
         lines.append("if not flood then -- its level stands")
-        lines += [f"elseif beyond + 1 >= {begins[i]} then level = {last + 1 + i}" for i in reversed(range(len(begins)))]
+        lines += [f"elseif pending_flood >= {begins[i]} then level = {last + 1 + i}" for i in reversed(range(len(begins)))]
         lines.append("end")
     return lines
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Iterable
 from datetime import timedelta
@@ -15,9 +16,11 @@ import redis.cluster
 from ._base import Base
 from ._calling import Tasks, Threads
 from ._calls import Call
+from ._course import Deadline
 from ._decision import Decision, Ended, State
+from ._dones import Dones
 from ._keys import Document, Name
-from ._member import MemberTask, MemberThread
+from ._member import MemberTask, MemberThread, patience
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="Store")
@@ -50,6 +53,11 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
     overrides
         Whether to apply the overrides that operators set for single customers: each decision then reads one more key.
         A member always does.
+    accounts
+        Whether a customer ``"acme/mary"`` is the user mary of the account acme, split at the first slash: ``submit``
+        counts both, and ``next`` the user. Set it, alike in all processes, if customers can create ids: else one who
+        floods by a hundred ids is a hundred customers. Overrides are then read, and one of acme holds for its users who
+        have none.
     join
         Whether to be a member of the fleet: to follow the policies that operators set, which are read twice a second,
         and to report every five seconds what the calls came to. ``last`` does not change, and policies with more levels
@@ -70,8 +78,9 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
     def _connect(self, client: Union[redis.Redis, redis.cluster.RedisCluster], join: bool, name: str) -> None:
         self._threads = Threads(client, self._timeout)
         self._nodes = self._threads.nodes
+        self._dones = Dones(self._threads, self._fallback.succeeded) if self._fallback is not None else None
         self._member = MemberThread(self._calls, self._threads, name, self._fallback) if join else None
-        self._end = weakref.finalize(self, _end, self._member, self._threads)
+        self._end = weakref.finalize(self, _end, self._dones, self._member, self._threads)
 
     def next(self, customer: Name) -> Decision:
         """Decides about one document by the customer's count, and counts it: at most once, whatever happens."""
@@ -82,25 +91,30 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         none."""
         return self._run(lambda: self._calls.next_n(customer, n))
 
-    def submit(self, customer: Name, document: Name, *, cost: float = 0) -> Decision:
+    def submit(self, customer: Name, document: Name, *, cost: float = 0, delay: Union[timedelta, float] = 0) -> Decision:
         """Decides about a document by its load, and makes it pending until ``done``, or until its lease expires.
-        Submitting a pending document again renews its lease and counts nothing.
+        Submitting a pending document again renews its lease, counts nothing, and returns the level that it has.
 
         ``cost`` is how much work the document is, in any unit that all documents share: pages, tokens, bytes. It is
         compared with what is usual in this process: the geometric mean of at most a thousand customers without the
         cheapest fifth and the dearest fifth, once there are three. Each has the median of their latest three documents.
         0 means that it is not known: then the document costs what the customer's documents took, by ``done``. A cost
         that is negative, infinite or not a number is a ``ValueError``.
+
+        ``delay`` is how much later the document is due: a ``timedelta`` or a number of seconds, at most 365 days. Pass
+        the delay that its queue gets: the document counts from when it is due, and its level is by what is due by then.
         """
-        return self._run(lambda: self._calls.submit_n(customer, [Document(document, cost)], "submit"))[0]
+        return self._run(lambda: self._calls.submit_n(customer, [Document(document, cost, delay)], "submit"))[0]
 
     def submit_n(self, customer: Name, documents: Iterable[Union[Document, Name]]) -> list[Decision]:
-        """Submits 1 to 100 documents, in order: all of them or none. A document without a cost may be its id alone."""
+        """Submits 1 to 100 documents, in order: all of them or none. One without a cost and a delay may be its id
+        alone."""
         return self._run(lambda: self._calls.submit_n(customer, documents))
 
     def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
         """Ends the pending state of a document. Returns how long it was pending and its level, or None if it was not
-        pending, as in a second call, or when the store resends a call whose reply was lost.
+        pending, as in a second call, or when the store resends a call whose reply was lost, or if Redis does not answer
+        and the fallback tells it later.
 
         ``took`` is the processing time, if known. It is compared like a cost, with the times passed to ``done`` in this
         process, and becomes the cost of the customer's documents that are submitted without one.
@@ -122,8 +136,9 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         self._run(lambda: self._calls.reset(customer), documents=0)
 
     def close(self) -> None:
-        """Removes the member's report and ends the store's connections. It waits for Redis for twice the timeout, at
-        least 0.5 s and at most 3 s. Later calls raise ``NotCountedError``."""
+        """Tells Redis of each ``done`` that it has not answered, removes the member's report and ends the store's
+        connections. It waits for Redis for twice the timeout, at least 0.5 s and at most 3 s. Later calls raise
+        ``NotCountedError``. The end of the program does the same, but ``os._exit`` does not."""
         self._closed = True
         self._end()
 
@@ -142,9 +157,14 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         return self._threads.run(self._steps(make, documents))
 
 
-def _end(member: Optional[MemberThread], threads: Threads) -> None:
+def _end(dones: Optional[Dones], member: Optional[MemberThread], threads: Threads) -> None:
+    deadline = Deadline(patience(threads.timeout))
     if member is not None:
-        member.close()
+        member.stop()
+    if dones is not None:
+        threads.run(dones.flush(deadline.timeout))
+    if member is not None:
+        member.join(deadline)
     threads.close()
 
 
@@ -152,14 +172,15 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
     """A ``Store`` whose methods are coroutines, on a ``redis.asyncio.Redis`` or a ``redis.asyncio.RedisCluster``.
 
     It has the options, methods and errors of ``Store``. Many tasks of one event loop may call it at once; another loop
-    opens other connections. A cancelled call may have been counted; its connection is not reused. A child after a fork
-    needs another store. With ``join``, a task in the event loop that first uses the store does what the thread of a
-    ``Store`` does.
+    opens other connections, which end with it. A cancelled call may have been counted; its connection is not reused. A
+    child after a fork needs another store. With ``join``, a task in the event loop that first uses the store does what
+    the thread of a ``Store`` does.
     """
 
     def _connect(self, client: Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisCluster], join: bool, name: str) -> None:
         self._tasks = Tasks(client, self._timeout)
         self._nodes = self._tasks.nodes
+        self._dones = Dones(self._tasks, self._fallback.succeeded) if self._fallback is not None else None
         self._member = MemberTask(self, self._calls, self._tasks, name, self._fallback) if join else None
 
     async def next(self, customer: Name) -> Decision:
@@ -168,8 +189,8 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
     async def next_n(self, customer: Name, n: int) -> list[Decision]:
         return await self._run(lambda: self._calls.next_n(customer, n))
 
-    async def submit(self, customer: Name, document: Name, *, cost: float = 0) -> Decision:
-        return (await self._run(lambda: self._calls.submit_n(customer, [Document(document, cost)], "submit")))[0]
+    async def submit(self, customer: Name, document: Name, *, cost: float = 0, delay: Union[timedelta, float] = 0) -> Decision:
+        return (await self._run(lambda: self._calls.submit_n(customer, [Document(document, cost, delay)], "submit")))[0]
 
     async def submit_n(self, customer: Name, documents: Iterable[Union[Document, Name]]) -> list[Decision]:
         return await self._run(lambda: self._calls.submit_n(customer, documents))
@@ -188,11 +209,12 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
         await self._run(lambda: self._calls.reset(customer), documents=0)
 
     async def close(self) -> None:
-        """Removes the member's report and ends the store's connections in this event loop. Later calls raise
-        ``NotCountedError``, in any loop."""
+        """Does what ``Store.close`` does, for all event loops: later calls raise ``NotCountedError``, in any loop. Call it
+        once, in the last loop; the connections of a loop end with it."""
         self._closed = True
-        if self._member is not None:
-            await self._member.close()
+        dones = [self._tasks.run(self._dones.flush(patience(self._timeout)))] if self._dones is not None else []
+        member = [self._member.close()] if self._member is not None else []
+        await asyncio.gather(*dones, *member)
         await self._tasks.close()
 
     async def __aenter__(self: OwnAsync) -> OwnAsync:

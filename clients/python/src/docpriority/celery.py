@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,10 +28,11 @@ from celery import Celery, signals, states
 from celery.exceptions import Reject, SoftTimeLimitExceeded
 from celery.local import Proxy
 from celery.utils.imports import instantiate
+from celery.utils.time import maybe_iso8601, maybe_make_aware
 
-from ._calls import checked_cost
+from ._calls import LONGEST_DELAY, checked_cost
 from ._errors import PriorityError
-from ._keys import bytes_of
+from ._keys import Document, bytes_of
 from ._queues import celery_priority, rabbitmq_priority, rabbitmq_quorum_priority
 from ._store import AsyncStore, Store
 
@@ -180,9 +182,9 @@ class _Integration:
             return sent
         customer = ""
         try:
-            customer, cost = self._customer_and_cost(name, message, headers)
+            customer, document = self._customer_and_document(name, message, headers)
             if customer:
-                level = self._submit(customer, name, task_id, cost)
+                level = self._submit(customer, name, document)
                 headers[_HEADER] = customer
                 if priority in (None, getattr(self._app.tasks.get(name), "priority", None), self._inherited()):
                     priority = self._priority(level, options)
@@ -193,10 +195,10 @@ class _Integration:
                 self._done(customer, task_id)
             raise
 
-    def _customer_and_cost(self, name: str, message: Any, headers: Mapping[str, Any]) -> tuple[str, float]:
-        """Returns whose document a message is and what it costs, or an empty name."""
+    def _customer_and_document(self, name: str, message: Any, headers: Mapping[str, Any]) -> tuple[str, Document]:
+        """Returns whose document a message is, or an empty name."""
         if name.startswith("celery.") and name not in _MAPS:
-            return "", 0
+            return "", Document("")
         why = "task_protocol 1 has no room for a customer"
         if message.headers.get("id"):
             try:
@@ -209,14 +211,15 @@ class _Integration:
                 customer = "".join(customers)
                 if customer:
                     bytes_of("customer", customer)
-                    return customer, checked_cost(sum(self._cost_of(task) or 0 for task in tasks) if self._cost_of is not None else 0)
+                    cost = checked_cost(sum(self._cost_of(task) or 0 for task in tasks) if self._cost_of is not None else 0)
+                    return customer, Document(message.headers["id"], cost, self._delay_of(message))
                 why = "customer_of names no customer"
             except SoftTimeLimitExceeded:
                 raise
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
         self._warn(f"the task {name} has no level: {why}", name)
-        return "", 0
+        return "", Document("")
 
     def _tasks_of(self, name: str, message: Any, headers: Mapping[str, Any]) -> list[PublishedTask]:
         """Returns the tasks that a message stands for: several in one of map, starmap and chunks."""
@@ -227,11 +230,17 @@ class _Integration:
         run = getattr(self._app.tasks.get(name), "run", None)
         return [PublishedTask(name, message.headers["id"], args, kwargs, headers, run) for args, kwargs in calls]
 
-    def _submit(self, customer: str, name: str, task_id: str, cost: float) -> int:
+    def _delay_of(self, message: Any) -> timedelta:
+        """Returns how much later a task is due, by its countdown or eta."""
+        eta = maybe_iso8601(message.headers.get("eta"))
+        delay: timedelta = maybe_make_aware(eta) - self._app.now() if eta else timedelta()
+        return min(max(delay, timedelta()), timedelta(seconds=LONGEST_DELAY))
+
+    def _submit(self, customer: str, name: str, document: Document) -> int:
         try:
-            return self._store.submit(customer, task_id, cost=cost).level
+            return self._store.submit(customer, document.id, cost=document.cost, delay=document.delay).level
         except PriorityError as error:
-            _log.warning("docpriority: level 1 for the task %s[%s]: %s", name, task_id, error)
+            _log.warning("docpriority: level 1 for the task %s[%s]: %s", name, document.id, error)
             return 1
 
     def _request(self, task_id: Any) -> Any:
@@ -295,7 +304,7 @@ class _Integration:
             self._republished.discard(task_id)
             return
         requeued = state == states.REJECTED and isinstance(retval, Reject) and retval.requeue
-        interrupted = state is None  # by the end of the process
+        interrupted = state is None and not _is_time_limit(sys.exc_info()[1])  # by the end of the process
         if sender.acks_late and (requeued or interrupted):
             return
         self._done(customer, task_id, timedelta(seconds=time.monotonic() - begun) if begun is not None else timedelta())
@@ -330,8 +339,15 @@ class _Integration:
     def _done(self, customer: str, document: str, took: timedelta = timedelta()) -> None:
         try:
             self._store.done(customer, document, took)
-        except SoftTimeLimitExceeded:  # which comes once, and which Celery swallows when a task has ended
-            self._done(customer, document, took)
-            raise
         except PriorityError as error:
             _log.warning("docpriority: the task %s of %s stays pending until its lease ends: %s", document, customer, error)
+        except BaseException as error:
+            if _is_time_limit(error):  # which comes once, and which Celery swallows when a task has ended
+                self._done(customer, document, took)
+            raise
+
+
+def _is_time_limit(error: Optional[BaseException]) -> bool:
+    """Reports whether an exception is a time limit, of which a task can see Celery's soft one, and gevent's Timeout, by
+    which a pool of greenlets ends a task at the hard one."""
+    return isinstance(error, (SoftTimeLimitExceeded, getattr(sys.modules.get("gevent"), "Timeout", SoftTimeLimitExceeded)))

@@ -34,11 +34,12 @@ class _InMemory(Base[Any]):
         tiers: Optional[Mapping[str, Policy]] = None,
         tier_of: Optional[Callable[[Any], Optional[str]]] = None,
         lease: timedelta = timedelta(days=1),
+        accounts: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._calls = Calls("priority", policy, tiers, tier_of, lease, True)
+        self._calls = Calls("priority", policy, tiers, tier_of, lease, True, accounts)
         self._ahead = 0  # milliseconds
-        self._memory = Memory(self.last, self._calls.lease, lambda: int(clock() * 1000) + self._ahead)
+        self._memory = Memory(self.last, self._calls.lease, lambda: int(clock() * 1000) + self._ahead, accounts)
 
     def advance(self, by: timedelta) -> None:
         """Lets time pass."""
@@ -68,7 +69,7 @@ class MemoryStore(_InMemory, Store):
     It decides like a ``Store``. It holds at most 100,000 customers and pending documents together; beyond that,
     it evicts the least recently active customers. A child after a fork needs another store.
 
-    policy, tiers, tier_of, lease
+    policy, tiers, tier_of, lease, accounts
         As ``Store``'s.
     clock
         Returns seconds. Default: ``time.monotonic``. ``lambda: 0.0`` stands still, so that time passes only by
