@@ -99,7 +99,7 @@ func TestAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	says()
-	holds(t, o.ok("reset", "acme/mary", "-yes"), "300 pending", "counts in the account until it is done")
+	holds(t, o.ok("reset", "acme/mary", "-yes"), "acme/mary: reset (300 pending")
 	holds(t, o.ok("get", "acme"), "302, the oldest for")
 }
 
