@@ -85,6 +85,8 @@ func TestAccounts(t *testing.T) {
 		}
 		o.ok("override", "set", "acme", "-level", "3", "-for", "1h", "-why", "x")
 		holds(t, o.ok("get", "acme/bob}"), "pinned to level 3, until", "of the account acme", "has its account's override")
+		client.Set(t.Context(), "priority:{acme}/bob%7D:override", "junk", 0) // is none
+		holds(t, o.ok("get", "acme/bob}"), "has its account's override")
 		o.ok("override", "set", "acme/bob}", "-level", "2", "-for", "1h", "-why", "x")
 		if d, err := member.Peek(t.Context(), "acme/bob}"); err != nil || d.NextLevel != 2 {
 			t.Errorf("%+v, %v", d, err)

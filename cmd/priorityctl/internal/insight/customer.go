@@ -72,7 +72,7 @@ func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error)
 	}
 	account, isUser := s.isUser(name)
 	override, err := s.Admin.Override(ctx, name)
-	if override == nil && err == nil && isUser {
+	if override == nil && isUser && !Unreachable(err) {
 		override, err = s.Admin.Override(ctx, account)
 	}
 	if Unreachable(err) {
@@ -97,11 +97,11 @@ func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error)
 	if floods(state, policy.Last()) {
 		c.FloodBegan = s.floodBegan(c.Hour)
 	}
-	if c.account = account; !isUser {
-		c.account = ""
-		err = s.addUsers(ctx, c)
+	if isUser {
+		c.account = account
+		return c, nil
 	}
-	return c, err
+	return c, s.addUsers(ctx, c)
 }
 
 // hourOf returns what a customer's documents got, the earliest part first.
