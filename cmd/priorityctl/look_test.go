@@ -133,7 +133,9 @@ func TestTop(t *testing.T) {
 func TestTop_Waiting(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
-	at := func(ago time.Duration, level int) float64 { return float64(256*time.Now().Add(-ago).UnixMilli() + int64(level)) }
+	at := func(ago time.Duration, level int) float64 {
+		return float64(256*time.Now().Add(-ago).UnixMilli() + int64(level))
+	}
 	const lease = 3 * time.Minute // at a latency of a second
 	client.ZAdd(t.Context(), "priority:{acme}:pending", redis.Z{Member: ":fades", Score: float64(time.Now().Add(24 * time.Hour).UnixMilli())}, redis.Z{Member: ":averages", Score: 10_001_000},
 		redis.Z{Member: "flood", Score: -at(2*lease, 6)}, redis.Z{Member: "flood lost", Score: -at(25*time.Hour, 6)}, redis.Z{Member: "flood later", Score: -at(-lease, 6)},
