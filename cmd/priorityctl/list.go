@@ -11,8 +11,7 @@ import (
 
 const listLong = `List prints every customer that Redis knows, in the order of SCAN, on all masters of a
 cluster. NEXT is the level of a document that arrives now. It looks at every key of
-Redis at a bounded pace, which spares the fleet; some customers may appear twice. Where
-the fleet splits names, an account's line has what its users submit: get names them.
+Redis at a bounded pace, which spares the fleet; some customers may appear twice.
 
   priorityctl list -level 8,9
   priorityctl list -corrupt

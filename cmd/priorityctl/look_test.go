@@ -71,7 +71,7 @@ func TestAccounts(t *testing.T) {
 	member := joinWith(t, client, "w1", priority.RedisOptions{Accounts: true})
 	submit(t, member, "acme/mary", 300)
 	submit(t, member, "acme/bob}", 2)
-	if _, err := member.NextN(t.Context(), "acme/eve", 30); err != nil {
+	if _, err := member.NextN(t.Context(), "globex/eve", 30); err != nil {
 		t.Fatal(err)
 	}
 	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "332 documents") })
@@ -85,6 +85,8 @@ func TestAccounts(t *testing.T) {
 		}
 		o.ok("override", "set", "acme", "-level", "3", "-for", "1h", "-why", "x")
 		holds(t, o.ok("get", "acme/bob}"), "pinned to level 3, until", "of the account acme", "has its account's override")
+		client.Set(t.Context(), "priority:{acme}/bob%7D:override", "junk", 0) // is none
+		holds(t, o.ok("get", "acme/bob}"), "has its account's override")
 		o.ok("override", "set", "acme/bob}", "-level", "2", "-for", "1h", "-why", "x")
 		if d, err := member.Peek(t.Context(), "acme/bob}"); err != nil || d.NextLevel != 2 {
 			t.Errorf("%+v, %v", d, err)
@@ -93,13 +95,13 @@ func TestAccounts(t *testing.T) {
 		o.ok("override", "end", "acme", "acme/bob}", "-why", "x")
 	}
 	says()
-	holds(t, o.ok("list"), "ACCOUNT (get names its users)", "count -29", "acme/eve")
-	holds(t, o.ok("top"), "302 302", "acme 9 9 -29 30", "acme/eve")
+	holds(t, o.ok("list"), "ACCOUNT (get names its users)", "count -29", "globex/eve")
+	holds(t, o.ok("top"), "302 302", "acme 9 9 -29 30", "globex/eve")
 	if err := member.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	says()
-	holds(t, o.ok("reset", "acme/mary", "-yes"), "300 pending", "counts in the account until it is done")
+	holds(t, o.ok("reset", "acme/mary", "-yes"), "acme/mary: reset (300 pending")
 	holds(t, o.ok("get", "acme"), "302, the oldest for")
 }
 
@@ -131,7 +133,9 @@ func TestTop(t *testing.T) {
 func TestTop_Waiting(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
-	at := func(ago time.Duration, level int) float64 { return float64(256*time.Now().Add(-ago).UnixMilli() + int64(level)) }
+	at := func(ago time.Duration, level int) float64 {
+		return float64(256*time.Now().Add(-ago).UnixMilli() + int64(level))
+	}
 	const lease = 3 * time.Minute // at a latency of a second
 	client.ZAdd(t.Context(), "priority:{acme}:pending", redis.Z{Member: ":fades", Score: float64(time.Now().Add(24 * time.Hour).UnixMilli())}, redis.Z{Member: ":averages", Score: 10_001_000},
 		redis.Z{Member: "flood", Score: -at(2*lease, 6)}, redis.Z{Member: "flood lost", Score: -at(25*time.Hour, 6)}, redis.Z{Member: "flood later", Score: -at(-lease, 6)},

@@ -24,7 +24,7 @@ DOCS are documents that got the level in the last minute; PENDING and OLDEST wha
 there, of the customers that reports name; MEDIAN and 95TH the time from Submit, or from
 when the document was due, to Done.
 LATEST and NEXT are the level of the customer's latest document, and of one that arrives
-now. Where the fleet splits names, a line is an account; get names its users.`
+now.`
 
 func newTop() *cobra.Command {
 	command := &cobra.Command{Use: "top", Long: topLong}

@@ -72,7 +72,7 @@ func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error)
 	}
 	account, isUser := s.isUser(name)
 	override, err := s.Admin.Override(ctx, name)
-	if override == nil && err == nil && isUser {
+	if override == nil && isUser && !Unreachable(err) {
 		override, err = s.Admin.Override(ctx, account)
 	}
 	if Unreachable(err) {
@@ -97,11 +97,11 @@ func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error)
 	if floods(state, policy.Last()) {
 		c.FloodBegan = s.floodBegan(c.Hour)
 	}
-	if c.account = account; !isUser {
-		c.account = ""
-		err = s.addUsers(ctx, c)
+	if isUser {
+		c.account = account
+		return c, nil
 	}
-	return c, err
+	return c, s.addUsers(ctx, c)
 }
 
 // hourOf returns what a customer's documents got, the earliest part first.
@@ -179,9 +179,6 @@ type Removal struct {
 	All      bool   `json:"all"`      // whether the override is removed, too
 	Contents string `json:"contents"` // what Redis had about the customer
 
-	// Left says what others still have of the customer; empty: nothing.
-	Left string `json:"left,omitempty"`
-
 	// NotLogged says why there is no entry in the log; empty: there is one.
 	NotLogged string `json:"not_logged,omitempty"`
 }
@@ -235,11 +232,6 @@ func (s *Snapshot) Reset(ctx context.Context, name string, all bool, change cont
 		return Removal{}, err
 	}
 	removal := Removal{Name: customer.NameOf(name), Reset: true, All: all, Contents: contents}
-	if _, isUser := s.isUser(name); isUser {
-		removal.Left = "what is pending counts in the account until it is done, or its lease ends"
-	} else if s.Accounts {
-		removal.Left = "the account's users are not reset"
-	}
 	if all {
 		_, err = s.Admin.Forget(ctx, name, change)
 	} else {
@@ -256,9 +248,5 @@ func (r Removal) String() string {
 	if r.Contents == nothing {
 		return fmt.Sprintf("%s: nothing was known of it: is it spelled right?", Shown(r.Exact()))
 	}
-	text := fmt.Sprintf("%s: reset (%s)", Shown(r.Exact()), r.Contents)
-	if r.Left != "" {
-		text += "; " + r.Left
-	}
-	return text
+	return fmt.Sprintf("%s: reset (%s)", Shown(r.Exact()), r.Contents)
 }

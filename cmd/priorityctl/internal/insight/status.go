@@ -109,15 +109,6 @@ func (s *Snapshot) workerChecks() []Check {
 		c.Found += fmt.Sprintf("; %s ended without Close, and others have started since", Plural(int64(replaced), "worker"))
 	}
 	checks := []Check{c}
-	var whole []string // who does not split names, while others do
-	for _, r := range s.Reports {
-		if r.Here() && r.Err == nil && r.Accounts != s.Accounts {
-			whole = append(whole, Shown(cmp.Or(r.Name, r.ID)))
-		}
-	}
-	if whole != nil {
-		checks = append(checks, Check{"accounts", Warning, Named(whole) + ": names are not split into accounts and users there, but elsewhere", "set Accounts alike in all processes: they count a user in two places"})
-	}
 	if len(gone) > 0 && !s.Full() {
 		checks = append(checks, Check{"gone", Warning, Plural(int64(len(gone)), "worker") + " ended without Close within an hour: " + Named(gone),
 			"killed or hanging: look at its log, and whether its platform has replaced it"})
