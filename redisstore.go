@@ -58,7 +58,8 @@ type RedisOptions struct {
 	// Accounts makes a customer "acme/mary" the user mary of the account acme, split at the first
 	// slash: Submit counts both, and Next the user. Set it, alike in all processes, if customers
 	// can create ids: else one who floods by a hundred of them is a hundred customers. It reads
-	// overrides: one of acme holds for its users who have none. Default: names are not split.
+	// overrides: one of acme holds for its users who have none. Reset of a user leaves their documents
+	// in the account's numbers until their Done or lease. Default: names are not split.
 	Accounts bool
 
 	// Lease bounds how long a submitted document without a Done counts as pending: whole
@@ -331,6 +332,14 @@ func (s *RedisStore) key(customer, kind string) string {
 		}
 	}
 	return s.prefix.Of(customer, kind)
+}
+
+// payer returns whose costs are compared with others': an account with all its users is one customer.
+func (s *RedisStore) payer(customer string) string {
+	if s.accounts {
+		return keys.Payer(customer)
+	}
+	return customer
 }
 
 // addOverride adds the key of the customer's override to a call, if overrides are read. Behind it

@@ -75,7 +75,7 @@ for at = 2, #KEYS, 2 do -- the customer's set, and the account's
     return scores
   end
   local fades, averages, lost, counted_to = scores[1], scores[2], 0, nil
-  local all, counted, average, latency, lease, since = call('ZCARD', set), 0, 1000, 0, longest_lease, now - longest_lease
+  local all, counted, average, latency, lease = call('ZCARD', set), 0, 1000, 0, longest_lease
   if all > 0 then
     fades, averages, all = (fades or 1e13) + 0, (averages or 1e13) + 0, all - 2
     if averages % 1 == 0.5 then -- there are more of our own
@@ -98,21 +98,20 @@ for at = 2, #KEYS, 2 do -- the customer's set, and the account's
         counted = min(floor(1000 * 2 ^ ((fades - now) / day - 1) + 0.5), 512000)
       end
     end
-    since = max(now - lease, lost)
   end
 -- end pending
 -- begin due
-    -- How many documents are pending that are due no later than due, before the last load and in
-    -- a flood, and how many of them the counted ones lack.
+    -- How many documents are pending when a document is due, before the last load and in a flood,
+    -- and how many of them the counted ones lack. Those whose lease ends before are done by then.
     local ordinary, flood, uncounted = 0, 0, 0
     if all > 0 then
       local bound = format('(%d', 256 * (due + 1))
-      ordinary = call('ZCOUNT', set, format('%d', 256 * since), bound)
+      ordinary = call('ZCOUNT', set, format('%d', 256 * max(due - lease, lost)), bound)
       if ordinary < all then
-        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)))
+        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (due - longest_lease)))
       end
       if counted_to then
-        local from = format('%d', 256 * max(counted_to + 1, now - day))
+        local from = format('%d', 256 * max(counted_to + 1, due - day))
         uncounted = call('ZCOUNT', set, from, bound)
         if ordinary < all then
           uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), '-' .. from)
@@ -133,7 +132,7 @@ for at = 2, #KEYS, 2 do -- the customer's set, and the account's
     -- the newest of them at the front, and the others last, the newest of them at the end.
     local newest, newest_flood, oldest = 0, 0, 256 * now
     if ordinary > 0 then
-      local from, to = format('%d', 256 * since), format('(%d', 256 * (now + 1))
+      local from, to = format('%d', 256 * max(now - lease, lost)), format('(%d', 256 * (now + 1))
       newest = call('ZRANGE', set, to, from, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
       oldest = ordinary == 1 and newest or call('ZRANGE', set, from, to, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
     end
@@ -206,7 +205,7 @@ end
 
 if is_known then -- by the load
   if in_order then
-    next_level = max(next_level, in_order_level)
+    next_level = min(max(next_level, in_order_level), queue_levels)
   end
 else -- by the count, if there is one
   local last_level

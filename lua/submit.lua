@@ -108,7 +108,7 @@ for b = 1, sets do
     return scores
   end
   local fades, averages, lost, counted_to = scores[1], scores[2], 0, nil
-  local all, counted, average, latency, lease, since = call('ZCARD', set), 0, 1000, 0, longest_lease, now - longest_lease
+  local all, counted, average, latency, lease = call('ZCARD', set), 0, 1000, 0, longest_lease
   if all > 0 then
     fades, averages, all = (fades or 1e13) + 0, (averages or 1e13) + 0, all - 2
     if averages % 1 == 0.5 then -- there are more of our own
@@ -131,11 +131,10 @@ for b = 1, sets do
         counted = min(floor(1000 * 2 ^ ((fades - now) / day - 1) + 0.5), 512000)
       end
     end
-    since = max(now - lease, lost)
   end
 -- end pending
   books[b] = {members = members, scores = scores, all = all, fades = fades, counted_to = counted_to, counted = counted, average = average, averages = averages,
-    lost = lost, since = since, adds = {}}
+    lost = lost, lease = lease, adds = {}}
 end
 
 local first_override, override_step = 2, 2
@@ -166,20 +165,20 @@ end
 -- hour.
 for b = 1, sets do
   local set, book = KEYS[2 * b - 1], books[b]
-  local all, since, counted_to, due = book.all, book.since, book.counted_to, now
+  local all, lost, lease, counted_to, due = book.all, book.lost, book.lease, book.counted_to, now
   if counted_to and now - counted_to >= 3600000 then
 -- begin due
-    -- How many documents are pending that are due no later than due, before the last load and in
-    -- a flood, and how many of them the counted ones lack.
+    -- How many documents are pending when a document is due, before the last load and in a flood,
+    -- and how many of them the counted ones lack. Those whose lease ends before are done by then.
     local ordinary, flood, uncounted = 0, 0, 0
     if all > 0 then
       local bound = format('(%d', 256 * (due + 1))
-      ordinary = call('ZCOUNT', set, format('%d', 256 * since), bound)
+      ordinary = call('ZCOUNT', set, format('%d', 256 * max(due - lease, lost)), bound)
       if ordinary < all then
-        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)))
+        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (due - longest_lease)))
       end
       if counted_to then
-        local from = format('%d', 256 * max(counted_to + 1, now - day))
+        local from = format('%d', 256 * max(counted_to + 1, due - day))
         uncounted = call('ZCOUNT', set, from, bound)
         if ordinary < all then
           uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), '-' .. from)
@@ -224,7 +223,7 @@ for i = 1, n do
   local decided, is_flood, own_load, pending_level = 1, false, 0, nil
   for b = 1, sets do
     local set, book = KEYS[2 * b - 1], books[b]
-    local since, counted_to, share = book.since, book.counted_to, 1000
+    local lost, lease, counted_to, share = book.lost, book.lease, book.counted_to, 1000
     if fresh then -- the numbers are those of another time
       if i > 1 then
         call('ZADD', set, unpack(book.adds))
@@ -232,17 +231,17 @@ for i = 1, n do
       end
       local all = book.all
 -- begin due
-    -- How many documents are pending that are due no later than due, before the last load and in
-    -- a flood, and how many of them the counted ones lack.
+    -- How many documents are pending when a document is due, before the last load and in a flood,
+    -- and how many of them the counted ones lack. Those whose lease ends before are done by then.
     local ordinary, flood, uncounted = 0, 0, 0
     if all > 0 then
       local bound = format('(%d', 256 * (due + 1))
-      ordinary = call('ZCOUNT', set, format('%d', 256 * since), bound)
+      ordinary = call('ZCOUNT', set, format('%d', 256 * max(due - lease, lost)), bound)
       if ordinary < all then
-        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)))
+        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (due - longest_lease)))
       end
       if counted_to then
-        local from = format('%d', 256 * max(counted_to + 1, now - day))
+        local from = format('%d', 256 * max(counted_to + 1, due - day))
         uncounted = call('ZCOUNT', set, from, bound)
         if ordinary < all then
           uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), '-' .. from)
@@ -256,7 +255,7 @@ for i = 1, n do
       -- Both bind the next one's level: one that was scheduled, or is submitted again, may be the
       -- newest with an early level, and a flood must not be overtaken for it.
       if in_order and b == 1 then
-        local ordinary = call('ZRANGE', set, format('(%d', 256 * (due + 1)), format('%d', 256 * since), 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
+        local ordinary = call('ZRANGE', set, format('(%d', 256 * (due + 1)), format('%d', 256 * max(now - lease, lost)), 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
         local flood = call('ZRANGE', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2]
         newest, newest_flood = (ordinary or 0) + 0, -(flood or 0)
       end
@@ -269,15 +268,14 @@ for i = 1, n do
     if score then
       score = score + 0
       local was = floor(abs(score) / 256)
-      pending, missing = score >= 256 * since or score <= -256 * (now - longest_lease), counted_to and was > counted_to
+      pending, missing = was >= (score > 0 and max(now - lease, lost) or now - longest_lease), counted_to and was > counted_to
       if was <= due then
-        if not pending then -- it is presumed lost
-        elseif score > 0 then
+        if score > 0 and was >= max(due - lease, lost) then
           book.ordinary = book.ordinary - 1
-        else
+        elseif score < 0 and was >= due - longest_lease then
           book.flood = book.flood - 1
         end
-        if missing and was >= now - day then
+        if missing and was >= due - day then
           book.uncounted = book.uncounted - 1
         end
       end
@@ -330,7 +328,7 @@ end
 
   local level, rule_level = pending_level, pending_level
   if not level then
-    rule_level = max(decided, newest % 256, newest_flood % 256)
+    rule_level = min(max(decided, newest % 256, newest_flood % 256), queue_levels)
     level = earliest and min(max(rule_level, earliest), latest) or rule_level
   end
   local score = (256 * due + level) * (is_flood and -1 or 1)

@@ -14,8 +14,9 @@ type book struct {
 	*customer
 	prefix      string    // of the documents of a user in the account's book
 	average     int64     // cost
-	since       time.Time // what was due before it is presumed lost,
-	floodsSince time.Time // or of a flood before this
+	now         time.Time
+	lease       time.Duration
+	longest     time.Duration // the lease of a flood's documents
 	counted     int64     // the recent documents, without the uncounted ones
 	changed     bool      // counted was
 }
@@ -36,7 +37,15 @@ func (s *Store) book(c *customer, prefix string, now time.Time) book {
 	}
 	history := c.history.At(now)
 	counted := history.Recent(now)
-	return book{c, prefix, history.Average(), history.Since(now, s.Lease()), now.Add(-s.Lease()), counted, false}
+	return book{c, prefix, history.Average(), now, history.Lease(s.Lease()), s.Lease(), counted, false}
+}
+
+// payer returns whose costs are compared with others': an account with all its users is one customer.
+func (s *Store) payer(customer string) string {
+	if s.accounts {
+		return keys.Payer(customer)
+	}
+	return customer
 }
 
 // submits returns the books of a call that submits. Once an hour, the documents that have become
@@ -96,19 +105,39 @@ func (b *book) take(s *submitted, id string, due time.Time) (pending *document, 
 }
 
 func (b *book) isPending(d *document) bool {
+	since, floodsSince := b.since(b.now)
 	if d.window == &b.flood {
-		return !d.due.Before(b.floodsSince)
+		return !d.due.Before(floodsSince)
 	}
-	return !d.due.Before(b.since)
+	return !d.due.Before(since)
+}
+
+// since returns when documents were due at the latest that are done or presumed lost at a time, and
+// the same of a flood's.
+func (b *book) since(due time.Time) (ordinary, flood time.Time) {
+	ordinary = due.Add(-b.lease)
+	if ordinary.Before(b.history.Lost) {
+		ordinary = b.history.Lost
+	}
+	return ordinary, due.Add(-b.longest)
 }
 
 // recent returns how many documents are recent when one is due; further ones are not in the book.
 func (b *book) recent(due time.Time, further int64) int64 {
 	recent := b.counted
 	if !b.countedTo.IsZero() {
-		recent += 1000 * (b.uncounted + b.scheduled(due) + further)
+		recent += 1000 * (b.uncountedUntil(due) + further)
 	}
 	return min(recent, fair.MostRecent)
+}
+
+// uncountedUntil returns how many documents of the last day before a time are not counted.
+func (b *book) uncountedUntil(due time.Time) int64 {
+	yesterday := due.Add(-fair.Day)
+	if !yesterday.After(b.countedTo) {
+		return b.uncounted + b.scheduled(due)
+	}
+	return b.ordinary.count(yesterday, due) + b.flood.count(yesterday, due)
 }
 
 // scheduled returns how many documents are due later than now, and no later than a time.
@@ -119,7 +148,8 @@ func (b *book) scheduled(due time.Time) int64 {
 // pending returns how many documents count as pending at a time: before the last load, and in
 // a flood.
 func (b *book) pending(due time.Time) (ordinary, flood int64) {
-	return b.ordinary.count(b.since, due), b.flood.count(b.floodsSince, due)
+	since, floodsSince := b.since(due)
+	return b.ordinary.count(since, due), b.flood.count(floodsSince, due)
 }
 
 // newest returns the newest of the documents that are pending at a time, or nil.
@@ -132,8 +162,8 @@ func (b *book) newest(due time.Time) *document {
 }
 
 func (b *book) newestOfEach(due time.Time) (ordinary, flood *document) {
-	b.pending(due)
-	return b.ordinary.newest(due), b.flood.newest(due)
+	since, floodsSince := b.since(b.now)
+	return b.ordinary.newest(since, due), b.flood.newest(floodsSince, due)
 }
 
 // order returns the level that a document which is due at a time must not be earlier than: the
@@ -163,12 +193,10 @@ func (b *book) judge(policy priority.Policy, due time.Time, further, cost int64)
 // oldest returns when the oldest of the documents that are pending became due. There is one.
 func (b *book) oldest(now time.Time) time.Time {
 	oldest := now
-	b.pending(now)
-	for _, w := range []*window{&b.customer.ordinary, &b.customer.flood} {
-		if w.first != nil {
-			if due := w.first.Value.(*document).due; due.Before(oldest) {
-				oldest = due
-			}
+	since, floodsSince := b.since(now)
+	for _, first := range []*document{b.ordinary.oldest(since), b.flood.oldest(floodsSince)} {
+		if first != nil && first.due.Before(oldest) {
+			oldest = first.due
 		}
 	}
 	return oldest

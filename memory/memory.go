@@ -190,7 +190,7 @@ func (s *Store) Peek(ctx context.Context, customer string) (state priority.State
 			state.Oldest = now.Sub(user.oldest(now))
 		}
 		if policy.InOrder {
-			level = max(level, user.order(now))
+			level = max(level, min(user.order(now), s.Last()))
 		}
 		if state.NextLevel = level; len(books) > 1 {
 			state.AccountLoad, _, _ = books[1].judge(policy, now, 0, user.average)

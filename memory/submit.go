@@ -31,7 +31,7 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []priori
 			s.submit(policy, customer, documents[first:end], costs[first:end], decisions[first:end], now)
 		}
 		for _, document := range documents[from:to] {
-			s.submitCosts.Add(customer, document.Cost)
+			s.submitCosts.Add(s.payer(customer), document.Cost)
 		}
 	})
 }
@@ -58,7 +58,7 @@ func (s *Store) submit(policy priority.Policy, name string, documents []priority
 		}
 		level := priority.First
 		if policy.InOrder {
-			level = user.order(due)
+			level = min(user.order(due), s.Last())
 		}
 		var pending *document
 		for b := range books {
@@ -133,7 +133,7 @@ func (s *Store) doneN(ctx context.Context, operation, customer string, documents
 			for i, e := range s.end(book, documents, from, to, cost, now, late) {
 				if b == 0 && e.Level > 0 { // the customer's own
 					ended[from+i] = e
-					s.took.Add(customer, each)
+					s.took.Add(s.payer(customer), each)
 				}
 			}
 		}

@@ -58,7 +58,11 @@ func compareDue(d *document, due time.Time) int { return d.due.Compare(due) }
 
 // count returns how many documents are due at a time or later, and no later than another.
 func (w *window) count(since, due time.Time) int64 {
-	return w.since(since) + int64(w.scheduledUntil(due))
+	scheduled := int64(w.scheduledUntil(due) - w.scheduledUntil(since.Add(-time.Millisecond)))
+	if latest := w.documents.Back(); latest == nil || latest.Value.(*document).due.Before(since) {
+		return scheduled // without a walk through those that are due
+	}
+	return w.since(since) + scheduled
 }
 
 // since returns how many documents have been due at a time or later.
@@ -82,9 +86,17 @@ func (w *window) since(since time.Time) int64 {
 	}
 }
 
-// newest returns the newest document that count has counted, or nil. Of those due at the same
-// time it is the one with the last level.
-func (w *window) newest(due time.Time) (newest *document) {
+// oldest returns the oldest document that has been due at a time or later, or nil.
+func (w *window) oldest(since time.Time) *document {
+	if w.since(since); w.first == nil {
+		return nil
+	}
+	return w.first.Value.(*document)
+}
+
+// newest returns the newest document that is due at a time or later, and no later than another, or
+// nil. Of those due at the same time it is the one with the last level.
+func (w *window) newest(since, due time.Time) (newest *document) {
 	for i := w.scheduledUntil(due) - 1; i >= 0; i-- {
 		if d := w.scheduled[i]; newest == nil {
 			newest = d
@@ -94,10 +106,11 @@ func (w *window) newest(due time.Time) (newest *document) {
 			newest = d
 		}
 	}
-	if newest != nil || w.young == 0 {
+	latest := w.documents.Back()
+	if newest != nil || latest == nil || latest.Value.(*document).due.Before(since) {
 		return newest
 	}
-	newest = w.documents.Back().Value.(*document)
+	newest = latest.Value.(*document)
 	for e := newest.within.Prev(); e != nil && e.Value.(*document).due.Equal(newest.due); e = e.Prev() {
 		if d := e.Value.(*document); d.level > newest.level {
 			newest = d

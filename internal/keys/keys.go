@@ -38,6 +38,14 @@ func Account(customer string) (account, user string, ok bool) {
 	return account, user, ok && account != ""
 }
 
+// Payer returns the account of a user, and any other customer as it is.
+func Payer(customer string) string {
+	if account, _, ok := Account(customer); ok {
+		return account
+	}
+	return customer
+}
+
 // OfUser returns the key of a user of an account, which lives where the account's keys do.
 func (p Prefix) OfUser(account, user, kind string) string {
 	return p.text() + ":{" + escaped(account) + "}/" + escaped(user) + ":" + kind

@@ -1,14 +1,14 @@
-    -- How many documents are pending that are due no later than due, before the last load and in
-    -- a flood, and how many of them the counted ones lack.
+    -- How many documents are pending when a document is due, before the last load and in a flood,
+    -- and how many of them the counted ones lack. Those whose lease ends before are done by then.
     local ordinary, flood, uncounted = 0, 0, 0
     if all > 0 then
       local bound = format('(%d', 256 * (due + 1))
-      ordinary = call('ZCOUNT', set, format('%d', 256 * since), bound)
+      ordinary = call('ZCOUNT', set, format('%d', 256 * max(due - lease, lost)), bound)
       if ordinary < all then
-        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (now - longest_lease)))
+        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (due - longest_lease)))
       end
       if counted_to then
-        local from = format('%d', 256 * max(counted_to + 1, now - day))
+        local from = format('%d', 256 * max(counted_to + 1, due - day))
         uncounted = call('ZCOUNT', set, from, bound)
         if ordinary < all then
           uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), '-' .. from)

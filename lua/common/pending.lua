@@ -8,7 +8,7 @@
     return scores
   end
   local fades, averages, lost, counted_to = scores[1], scores[2], 0, nil
-  local all, counted, average, latency, lease, since = call('ZCARD', set), 0, 1000, 0, longest_lease, now - longest_lease
+  local all, counted, average, latency, lease = call('ZCARD', set), 0, 1000, 0, longest_lease
   if all > 0 then
     fades, averages, all = (fades or 1e13) + 0, (averages or 1e13) + 0, all - 2
     if averages % 1 == 0.5 then -- there are more of our own
@@ -31,5 +31,4 @@
         counted = min(floor(1000 * 2 ^ ((fades - now) / day - 1) + 0.5), 512000)
       end
     end
-    since = max(now - lease, lost)
   end

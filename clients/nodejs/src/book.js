@@ -119,8 +119,8 @@ class Book {
   #counted; // the recent documents, in thousandths, without those that are not among them yet
   #isChanged = false; // whether these are to be saved
   #prefix;
-  #since; // what was due before is presumed lost,
-  #floodsSince; // or of a flood before this
+  #lease;
+  #longestLease; // of a flood's documents
 
   /** prefix is that of the documents of a user in the account's book. */
   constructor(customer, prefix, now, longestLease) {
@@ -129,18 +129,27 @@ class Book {
     this.#prefix = prefix;
     this.#now = now;
     this.#counted = recentOf(customer.fades - now);
-    this.#since = Math.max(now - customer.lease(longestLease), customer.lost);
-    this.#floodsSince = now - longestLease;
+    this.#lease = customer.lease(longestLease);
+    this.#longestLease = longestLease;
+  }
+
+  // What was due before it is done or presumed lost at a time, and the same of a flood.
+  #since(time) {
+    return Math.max(time - this.#lease, this.customer.lost);
+  }
+
+  #floodsSince(time) {
+    return time - this.#longestLease;
   }
 
   /** Returns how many documents are pending at a time, before the last load. */
   ordinary(due) {
-    return this.customer.ordinary.count(this.#since, due);
+    return this.customer.ordinary.count(this.#since(due), due);
   }
 
   /** Returns how many documents of a flood are pending at a time. */
   flood(due) {
-    return this.customer.flood.count(this.#floodsSince, due);
+    return this.customer.flood.count(this.#floodsSince(due), due);
   }
 
   scheduled() {
@@ -150,7 +159,7 @@ class Book {
   /** Returns how many documents are due at a time that are not among the recent ones yet. */
   uncounted(due) {
     const { countedTo } = this.customer;
-    return due > countedTo ? this.customer.due(Math.max(countedTo + 1, this.#now - day), due) : 0;
+    return due > countedTo ? this.customer.due(Math.max(countedTo + 1, due - day), due) : 0;
   }
 
   /** Returns how many documents are recent when one is due, in thousandths. further ones are nowhere yet. */
@@ -159,17 +168,18 @@ class Book {
   }
 
   /**
-   * Returns the scores, without signs, of the newest documents that are pending at a time: of those
-   * before the last load, and of those of a flood; 0 if there is none.
+   * Returns the scores, without signs, of the newest pending documents that are due no later than a
+   * time: of those before the last load, and of those of a flood; 0 if there is none.
    */
   newest(due) {
-    return [this.customer.ordinary.newest(this.#since, due), this.customer.flood.newest(this.#floodsSince, due)];
+    return [this.customer.ordinary.newest(this.#since(this.#now), due), this.customer.flood.newest(this.#floodsSince(this.#now), due)];
   }
 
   /** Returns when the oldest pending document became due, now if there is none. */
   oldest() {
     const { ordinary, flood } = this.customer;
-    return Math.min(timeOf(ordinary.oldest(this.#since, this.#now)), timeOf(flood.oldest(this.#floodsSince, this.#now)), this.#now);
+    const now = this.#now;
+    return Math.min(timeOf(ordinary.oldest(this.#since(now), now)), timeOf(flood.oldest(this.#floodsSince(now), now)), now);
   }
 
   /**
@@ -195,7 +205,7 @@ class Book {
   /** Takes a document out, and counts it as recent when it is due. Returns its score if it was pending. */
   take(id, due) {
     const score = this.customer.remove(this.#idOf(id));
-    const isPending = score >= 256 * this.#since || score <= -256 * this.#floodsSince;
+    const isPending = score >= 256 * this.#since(this.#now) || score <= -256 * this.#floodsSince(this.#now);
     let recent = 1000;
     this.#isChanged ||= !isPending || this.customer.countedTo < Infinity;
     if (isPending && !(timeOf(score) > this.customer.countedTo)) {

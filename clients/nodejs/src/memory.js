@@ -73,7 +73,7 @@ class Memory {
     const [user] = books;
     const override = this.#overrideOf(name, levels, now);
     const reply = documents.flatMap(({ id, cost, due }) => {
-      const order = policy.inOrder ? user.order(due) : 1;
+      const order = policy.inOrder ? Math.min(user.order(due), levels) : 1;
       const [pending] = books.map((book) => book.take(id, due));
       const judged = judge(books, policy, due, cost || user.customer.cost);
       let [isFlood, ruleLevel] = [judged.isFlood, Math.max(judged.level, order)];
@@ -107,7 +107,7 @@ class Memory {
       for (const book of books) book.arrive(now);
       const { load, level } = judge(books, policy, now, customer.cost);
       reply = [
-        2, levelIn(Math.max(...user.newest(now))), policy.inOrder ? Math.max(level, user.order(now)) : level, count, resetIn, load, recent, customer.cost,
+        2, levelIn(Math.max(...user.newest(now))), policy.inOrder ? Math.max(level, Math.min(user.order(now), levels)) : level, count, resetIn, load, recent, customer.cost,
         ordinary + flood, flood, now - user.oldest(), 100 * customer.latency, customer.lease(lease),
       ];
       further = [scheduled, account ? account.judge(policy, now, customer.cost).load : 0, account?.flood(now) ?? 0];

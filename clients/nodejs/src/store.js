@@ -179,7 +179,7 @@ class Store {
     const documents = copyOf(items, maxDocuments.submit).map(documentOf);
     const args = documents.flatMap(({ id, cost, delay }) => [id, `${this.#submittedCosts.relative(cost)}${delay > 0 ? ` ${delay}` : ''}`]);
     const { reply, name, degraded } = await this.#run(operation, 'submit', customer, args, 4 * documents.length, options);
-    for (const { cost } of documents) this.#submittedCosts.add(name, cost);
+    for (const { cost } of documents) this.#submittedCosts.add(this.#payerOf(name), cost);
     const decisions = documents.map((_, i) => {
       const [level, load, pending, ruleLevel] = reply.slice(4 * i, 4 * i + 4);
       return Object.freeze({ level, count: 0, resetIn: 0, load: load / 1e6, pending, degraded, ruleLevel });
@@ -198,13 +198,18 @@ class Store {
         const [latency, level] = reply.slice(2 * i, 2 * i + 2);
         return level === 0 ? [] : Object.freeze({ document, latency, level }); // 0: it was not pending
       });
-      for (let i = 0; i < ended.length; i++) this.#workTimes.add(name, work);
+      for (let i = 0; i < ended.length; i++) this.#workTimes.add(this.#payerOf(name), work);
       this.#member?.collector.countEnded(ended);
       return ended;
     };
     const args = [String(this.#workTimes.relative(work)), '', ...ids];
     const { reply, name } = await this.#run(operation, 'done', customer, args, 2 * ids.length, options, read);
     return read(reply, name);
+  }
+
+  // Whose costs are compared with others': an account with all its users is one customer.
+  #payerOf(name) {
+    return (this.#accounts ? accountOf(name) : undefined) ?? name;
   }
 
   // Makes a call. If it fails, its documents are counted as failed.

@@ -116,7 +116,7 @@ class Book:
         self.remembers = now <= customer.fades_at
         self.average, self.latency = (customer.average, customer.latency) if self.remembers else (_AVERAGE, 0)
         self.lease = min(_lease_of(self.latency), longest_lease) if self.latency else longest_lease
-        self._since, self._floods_since = max(now - self.lease, customer.lost), now - longest_lease
+        self._longest_lease = longest_lease
         self._counted, self._further = customer.recent(now), 0  # recent documents, without those that uncounted returns
         self._changed = customer.fades_at < 0
 
@@ -139,19 +139,27 @@ class Book:
         customer = self.customer
         if not customer.counted_to:
             return 0
-        since = max(customer.counted_to + 1, self.now - DAY)
+        since = max(customer.counted_to + 1, due - DAY)
         return len(customer.ordinary(since, due)) + len(customer.flood(since, due))
 
     def pending(self, due: int) -> tuple[range, range]:
         """Returns where the documents are that count as pending at a time: those before the last load, and a flood's."""
-        return self.customer.ordinary(self._since, due), self.customer.flood(self._floods_since, due)
+        return self._due(due, due)
+
+    def _due(self, now: int, until: int) -> tuple[range, range]:
+        """Returns the same of the documents that are due no later than a time, and neither done nor presumed lost at another."""
+        since, floods_since = self._since(now)
+        return self.customer.ordinary(since, until), self.customer.flood(floods_since, until)
+
+    def _since(self, now: int) -> tuple[int, int]:
+        return max(now - self.lease, self.customer.lost), now - self._longest_lease
 
     def take(self, document: tuple[bytes, bytes], due: int) -> int:
         """Takes a document out, and counts it as recent as of when it is due. Returns its score if it was pending, else
         0."""
         score, share, to = self.customer.pop(document), 1000, self.customer.counted_to
         was = abs(score) // 256
-        pending = score != 0 and was >= (self._since if score > 0 else self._floods_since)
+        pending = score != 0 and was >= self._since(self.now)[score < 0]
         if pending and not 0 < to < was:
             share = min(self._counted, 1000)
             self._counted -= share
@@ -169,9 +177,9 @@ class Book:
         return load, level, level > len(policy.loads)
 
     def newest(self, due: int) -> list[int]:
-        """Returns the scores, without their signs, of the newest documents that are pending at a time: before the last
-        load, and in a flood."""
-        ordinary, flood = self.pending(due)
+        """Returns the scores, without their signs, of the newest pending documents that are due no later than a time:
+        before the last load, and in a flood."""
+        ordinary, flood = self._due(self.now, due)
         return [abs(self.customer.sorted[at][0]) for at in (*ordinary[-1:], *flood[:1])]
 
     def oldest(self, due: int) -> list[int]:

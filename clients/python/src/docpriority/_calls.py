@@ -134,7 +134,7 @@ class Calls:
         policy = self.policies.policy_of(customer)
 
         def read(reply: list[int], degraded: bool) -> list[Decision]:
-            self._costs.add(name, costs)
+            self._costs.add(self._account_of(name) or name, costs)
             return self._decided("load", name, [
                 Decision(reply[i], reply[i + 3], load=reply[i + 1] / 1e6, pending=reply[i + 2], degraded=degraded) for i in range(0, 4 * len(ids), 4)
             ])  # fmt: skip
@@ -158,7 +158,7 @@ class Calls:
 
         def read(reply: list[int], degraded: bool) -> list[Ended]:
             ended = [Ended(document, _time_of(latency), level) for document, latency, level in zip(documents, reply[::2], reply[1::2]) if level > 0]
-            self._times.add(name, [seconds] * len(ended))
+            self._times.add(self._account_of(name) or name, [seconds] * len(ended))
             if self.window is not None:
                 self.window.ended(ended)
             return ended

@@ -74,7 +74,7 @@ class Memory:
                 score = [book.take(document, due) for book in books][0]
                 load, level, flood = judge(policy, books, due, cost or books[0].average)
                 if policy.in_order:
-                    level = max([level, *(score % 256 for score in books[0].newest(due))])
+                    level = min(max([level, *(score % 256 for score in books[0].newest(due))]), self._levels)
                 if score:  # a pending document keeps its level
                     level, flood = abs(score) % 256, score < 0
                 rule_level, level = level, level if score else _bounded(level, override)
@@ -125,7 +125,7 @@ class Memory:
         load, level, _ = judge(policy, books, now, user.average)
         newest, oldest = user.newest(now), min(user.oldest(now), default=256 * now) // 256
         if policy.in_order:
-            level = max([level, *(score % 256 for score in newest)])
+            level = min(max([level, *(score % 256 for score in newest)]), self._levels)
         account_load = account_flood = 0
         for account in books[1:]:
             account_load, account_flood = account.judge(policy, now, user.average)[0], len(account.pending(now)[1])
