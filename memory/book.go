@@ -12,13 +12,13 @@ import (
 // book is what a call knows of a customer, or of an account.
 type book struct {
 	*customer
-	prefix      string    // of the documents of a user in the account's book
-	average     int64     // cost
-	now         time.Time
-	lease       time.Duration
-	longest     time.Duration // the lease of a flood's documents
-	counted     int64     // the recent documents, without the uncounted ones
-	changed     bool      // counted was
+	prefix  string // of the documents of a user in the account's book
+	average int64  // cost
+	now     time.Time
+	lease   time.Duration
+	longest time.Duration // the lease of a flood's documents
+	counted int64         // the recent documents, without the uncounted ones
+	changed bool          // counted was
 }
 
 // books returns a customer's book, and the account's if the customer is its user. Of a Peek or a
