@@ -62,7 +62,7 @@ func orderSequence(random *rand.Rand) []step {
 }
 
 // due does the steps, and checks that a document counts from when it is due: it is decided as if
-// those that are due later did not exist, and those that are due by then are pending.
+// those that are due later did not exist, and those that are due by then are pending, but for those whose lease has ended by then.
 func (r *run) due(steps []step) {
 	// The recent documents of those who have scheduled some are rounded otherwise: one for next
 	// year, which is in the comparison, too, makes both sides alike.
@@ -74,9 +74,9 @@ func (r *run) due(steps []step) {
 	known := make(map[string]*queued)
 	pending := func(due time.Duration) (pending bounds, scheduled int64) {
 		for _, d := range known {
-			switch age := r.now() - d.due; {
+			switch age := due - d.due; { // by then
 			case d.ended:
-			case age < 0 && d.due > due:
+			case age < 0:
 				scheduled++
 			case age <= youngest:
 				pending.add(1, 1)
