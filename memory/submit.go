@@ -147,7 +147,7 @@ func (s *Store) end(b book, documents []string, from, to int, cost int64, now ti
 	for i, id := range documents[from:to] {
 		d, done := b.documents[b.member(id)], now
 		if late != nil {
-			done = now.Add(-late(from + i)).Truncate(time.Millisecond)
+			done = now.Add(-late(from + i).Truncate(time.Millisecond))
 		}
 		if d == nil || late != nil && d.due.After(done) {
 			continue

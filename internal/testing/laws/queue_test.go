@@ -2,6 +2,7 @@ package laws
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -119,10 +120,15 @@ func (r *run) due(steps []step) {
 		}
 		if last := len(a.decisions) - 1; last >= 0 {
 			due := now + s.call.delays[last]
-			want, _ := pending(due)
-			check(s.call, a.decisions[last].Pending, want)
-			if want := r.without(calls, due); a.decisions[last] != want {
-				broken(8, "the last of %v = %+v, but %+v if nothing was due later", s.call, a.decisions[last], want)
+			pends, _ := pending(due)
+			got := a.decisions[last]
+			check(s.call, got.Pending, pends)
+			want := r.without(calls, due)
+			if math.Abs(want.Load-got.Load) < want.Load/1000 { // what was counted another hour fades otherwise
+				want.Load = got.Load
+			}
+			if got != want {
+				broken(8, "the last of %v = %+v, but %+v if nothing was due later", s.call, got, want)
 			}
 		}
 		state := r.peek(s.call.customers[0])
