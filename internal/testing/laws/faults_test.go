@@ -251,11 +251,12 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 		submitted.add(least, most)
 		// A Done that is on its way from another process may end it; the process's own not.
 		a.docs[id] = doc{in: true, level: d.Level, out: held.coming && c.other, coming: held.coming && c.other}
-		pending := a.pending()
+		pending, recent := a.pending(), a.recent+float64(submitted.most)
 		if arrives { // it was sent again, and the others of the call had arrived
 			pending.most += some
+			recent += float64(some)
 		}
-		if d.Pending < int64(pending.least) || d.Pending > int64(pending.most) || d.Load > (a.recent+float64(submitted.most)+.1)*float64(d.Pending) {
+		if d.Pending < int64(pending.least) || d.Pending > int64(pending.most) || d.Load > (recent+.1)*float64(d.Pending) {
 			broken(4, "%q had %.3f recent and %d to %d documents pending with this one, not %+v", a.customer, a.recent, pending.least, pending.most, d)
 		}
 	case arrives:
