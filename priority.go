@@ -105,8 +105,8 @@ type Decision struct {
 	Load float64
 
 	// Pending is how many of the customer's documents are submitted, not done, and within
-	// their leases, this one included. Unlike Load, it includes documents beyond the last
-	// load. Next, NextN and NextEach leave it 0.
+	// their leases when this one is due, itself included. Unlike Load, it includes documents
+	// beyond the last load. Next, NextN and NextEach leave it 0.
 	Pending int64
 
 	// Degraded reports whether a fallback answered with its own numbers: the fleet's

@@ -64,7 +64,7 @@ type RedisOptions struct {
 
 	// Lease bounds how long a submitted document without a Done counts as pending: whole
 	// milliseconds, from 1 s to 24 h. Within the bound, a lease is 20 times the customer's
-	// average time from Submit to Done, but at least 3 minutes. Before the first Done it is
+	// average time until Done, but at least 3 minutes. Before the first Done it is
 	// the bound itself. Processes with different bounds may share a prefix. Keep it above
 	// Timeout: a Submit whose reply was lost is resent within Timeout, and counts twice if
 	// the lease has expired by then. Default: 24 h.
@@ -332,14 +332,6 @@ func (s *RedisStore) key(customer, kind string) string {
 		}
 	}
 	return s.prefix.Of(customer, kind)
-}
-
-// payer returns whose costs are compared with others': an account with all its users is one customer.
-func (s *RedisStore) payer(customer string) string {
-	if s.accounts {
-		return keys.Payer(customer)
-	}
-	return customer
 }
 
 // addOverride adds the key of the customer's override to a call, if overrides are read. Behind it

@@ -27,7 +27,7 @@ func (s *RedisStore) Submit(ctx context.Context, customer string, document Docum
 	if err != nil {
 		return Decision{}, err
 	}
-	s.means.costs.Add(s.payer(customer), document.Cost)
+	s.means.costs.Add(keys.Payer(customer, s.accounts), document.Cost)
 	return s.submitted(reply, 0), nil
 }
 
@@ -55,7 +55,7 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []D
 	decisions := make([]Decision, len(documents))
 	err := s.eachDocument(ctx, "SubmitN", len(documents), submittedPerCall, call, func(at, in int, reply script.Reply) {
 		decisions[at] = s.submitted(reply, in)
-		s.means.costs.Add(s.payer(customer), documents[at].Cost)
+		s.means.costs.Add(keys.Payer(customer, s.accounts), documents[at].Cost)
 	})
 	return decisions, err
 }
@@ -167,7 +167,7 @@ func (s *RedisStore) doneCall(customer string, each float64, late any, n int) sc
 func (s *RedisStore) ended(customer string, each float64, reply []int64) Ended {
 	ended := Ended{Latency: time.Duration(reply[0]) * time.Millisecond, Level: Level(reply[1])}
 	if ended.Level > 0 {
-		s.means.times.Add(s.payer(customer), each)
+		s.means.times.Add(keys.Payer(customer, s.accounts), each)
 	}
 	return ended
 }

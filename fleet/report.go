@@ -59,7 +59,7 @@ type Report struct {
 	// "not_counted", "outcome_unknown", "corrupt" or "error".
 	Errors map[string]int64 `json:"errors,omitempty"`
 
-	// Waits is how long documents took from Submit to Done, by level, and FirstHour how
+	// Waits is how long documents took until Done, by level, and FirstHour how
 	// long documents of level 1 took in the last hour.
 	Waits     map[priority.Level]Histogram `json:"waits,omitempty"`
 	FirstHour Histogram                    `json:"first_hour,omitempty"`

@@ -10,8 +10,8 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Wait is how long the fleet's documents of a level took from Submit to Done, in the queue and
-// in work.
+// Wait is how long the fleet's documents of a level took from when they were due until Done, in the
+// queue and in work.
 type Wait struct {
 	// Documents is how many were done in the last minute or, at level 1, in the last hour if
 	// none was in the last minute. 0: how long a document takes is not known.

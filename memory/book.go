@@ -40,14 +40,6 @@ func (s *Store) book(c *customer, prefix string, now time.Time) book {
 	return book{c, prefix, history.Average(), now, history.Lease(s.Lease()), s.Lease(), counted, false}
 }
 
-// payer returns whose costs are compared with others': an account with all its users is one customer.
-func (s *Store) payer(customer string) string {
-	if s.accounts {
-		return keys.Payer(customer)
-	}
-	return customer
-}
-
 // submits returns the books of a call that submits. Once an hour, the documents that have become
 // due are added to the recent ones.
 func (s *Store) submits(name string, documents int, delayed bool, now time.Time) []book {

@@ -126,6 +126,22 @@ func TestStore_ForgetsMeanwhile(t *testing.T) {
 	}
 }
 
+// An account with however many users moves the usual cost as one customer.
+func TestAccounts_Costs(t *testing.T) {
+	ctx, store := t.Context(), open(t, &memory.Options{Accounts: true})
+	for _, name := range numbered(4) {
+		if _, err := store.Submit(ctx, name, priority.Document{ID: "1", Cost: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, user := range numbered(100) {
+		if _, err := store.Submit(ctx, "acme/"+user, priority.Document{ID: "1", Cost: .01}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded(t, 1, 1, 1)(store.Submit(ctx, "new", priority.Document{ID: "1", Cost: 1}))
+}
+
 // What was done a while ago was late by less.
 func TestDoneLate_Latency(t *testing.T) {
 	ctx, now := t.Context(), time.Now()

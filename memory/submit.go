@@ -9,6 +9,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/internal/keys"
 )
 
 func (s *Store) Submit(ctx context.Context, customer string, document priority.Document) (priority.Decision, error) {
@@ -31,7 +32,7 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []priori
 			s.submit(policy, customer, documents[first:end], costs[first:end], decisions[first:end], now)
 		}
 		for _, document := range documents[from:to] {
-			s.submitCosts.Add(s.payer(customer), document.Cost)
+			s.submitCosts.Add(keys.Payer(customer, s.accounts), document.Cost)
 		}
 	})
 }
@@ -133,7 +134,7 @@ func (s *Store) doneN(ctx context.Context, operation, customer string, documents
 			for i, e := range s.end(book, documents, from, to, cost, now, late) {
 				if b == 0 && e.Level > 0 { // the customer's own
 					ended[from+i] = e
-					s.took.Add(s.payer(customer), each)
+					s.took.Add(keys.Payer(customer, s.accounts), each)
 				}
 			}
 		}

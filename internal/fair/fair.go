@@ -78,7 +78,7 @@ type History struct {
 	// Fades is when the recent documents, which halve each Day, are down to half a document.
 	// Then the customer is forgotten.
 	Fades time.Time
-	// Latency is the average time from Submit to Done, in tenths of a second; 0: not
+	// Latency is the average time until Done, in tenths of a second; 0: not
 	// known. Documents beyond the last load do not count.
 	Latency int64
 	// Cost is how long the documents are worked on, in thousandths of what is usual; 0: not

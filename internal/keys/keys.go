@@ -38,9 +38,10 @@ func Account(customer string) (account, user string, ok bool) {
 	return account, user, ok && account != ""
 }
 
-// Payer returns the account of a user, and any other customer as it is.
-func Payer(customer string) string {
-	if account, _, ok := Account(customer); ok {
+// Payer returns whose costs are compared with others': where names are split, an account with all
+// its users is one customer.
+func Payer(customer string, isSplit bool) string {
+	if account, _, ok := Account(customer); ok && isSplit {
 		return account
 	}
 	return customer
