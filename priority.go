@@ -130,8 +130,8 @@ type Document struct {
 	Cost float64
 
 	// Delay is how much later the document is due, at most [MaxDelay]; fractions of a millisecond
-	// are dropped. It counts as recent and as pending from then on, and its level is by what is due
-	// by then. Pass the delay that its queue gets. Default: 0, it is due now.
+	// are dropped. It counts as recent and as pending from then on, and its level is by what is
+	// pending then. Pass the delay that its queue gets. Default: 0, it is due now.
 	Delay time.Duration
 }
 

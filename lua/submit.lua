@@ -29,8 +29,8 @@
 --          and in how many milliseconds it is due, 1 to 31536000000; else it is due now
 --
 -- Reply    {level, load, pending, rule_level, …}: for each document its level, 1 being
---          first; its load in millionths, at most 10^15; the number of pending documents that
---          are due no later, this one included; and the level without the override.
+--          first; its load in millionths, at most 10^15; the number of documents that are
+--          pending when it is due, this one included; and the level without the override.
 --          With an override follow {…, earliest, latest, ends_in} of next.lua.
 -- Errors   CORRUPTPENDING: a key holds something else. ERR the …: ARGV is wrong.
 --          Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was changed, except
@@ -170,18 +170,21 @@ for b = 1, sets do
 -- begin due
     -- How many documents are pending when a document is due, before the last load and in a flood,
     -- and how many of them the counted ones lack. Those whose lease ends before are done by then.
+    -- One with a delay also sees those that are due soon after it, for as long as its delay, a lease
+    -- at most: else a flood that is submitted latest first would see nothing of itself.
     local ordinary, flood, uncounted = 0, 0, 0
+    local to = due + min(due - now, lease)
     if all > 0 then
-      local bound = format('(%d', 256 * (due + 1))
+      local bound = format('(%d', 256 * (to + 1))
       ordinary = call('ZCOUNT', set, format('%d', 256 * max(due - lease, lost)), bound)
       if ordinary < all then
-        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (due - longest_lease)))
+        flood = call('ZCOUNT', set, format('(-%d', 256 * (to + 1)), format('-%d', 256 * (due - longest_lease)))
       end
       if counted_to then
         local from = format('%d', 256 * max(counted_to + 1, due - day))
         uncounted = call('ZCOUNT', set, from, bound)
         if ordinary < all then
-          uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), '-' .. from)
+          uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (to + 1)), '-' .. from)
         end
       end
     end
@@ -233,23 +236,26 @@ for i = 1, n do
 -- begin due
     -- How many documents are pending when a document is due, before the last load and in a flood,
     -- and how many of them the counted ones lack. Those whose lease ends before are done by then.
+    -- One with a delay also sees those that are due soon after it, for as long as its delay, a lease
+    -- at most: else a flood that is submitted latest first would see nothing of itself.
     local ordinary, flood, uncounted = 0, 0, 0
+    local to = due + min(due - now, lease)
     if all > 0 then
-      local bound = format('(%d', 256 * (due + 1))
+      local bound = format('(%d', 256 * (to + 1))
       ordinary = call('ZCOUNT', set, format('%d', 256 * max(due - lease, lost)), bound)
       if ordinary < all then
-        flood = call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), format('-%d', 256 * (due - longest_lease)))
+        flood = call('ZCOUNT', set, format('(-%d', 256 * (to + 1)), format('-%d', 256 * (due - longest_lease)))
       end
       if counted_to then
         local from = format('%d', 256 * max(counted_to + 1, due - day))
         uncounted = call('ZCOUNT', set, from, bound)
         if ordinary < all then
-          uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (due + 1)), '-' .. from)
+          uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (to + 1)), '-' .. from)
         end
       end
     end
 -- end due
-      book.ordinary, book.flood, book.uncounted = ordinary, flood, uncounted
+      book.ordinary, book.flood, book.uncounted, book.to = ordinary, flood, uncounted, to
       book.ended = book.ended or counted_to and 0 or all - ordinary - flood
       -- Of the newest pending documents, before the last load and in a flood, the times and levels.
       -- Both bind the next one's level: one that was scheduled, or is submitted again, may be the
@@ -269,7 +275,7 @@ for i = 1, n do
       score = score + 0
       local was = floor(abs(score) / 256)
       pending, missing = was >= (score > 0 and max(now - lease, lost) or now - longest_lease), counted_to and was > counted_to
-      if was <= due then
+      if was <= book.to then
         if score > 0 and was >= max(due - lease, lost) then
           book.ordinary = book.ordinary - 1
         elseif score < 0 and was >= due - longest_lease then

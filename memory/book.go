@@ -104,6 +104,11 @@ func (b *book) isPending(d *document) bool {
 	return !d.due.Before(since)
 }
 
+// until returns until when documents are due that count beside one. One with a delay counts those
+// that are due soon after it, too: else a flood that is submitted latest first would see nothing of
+// itself.
+func (b *book) until(due time.Time) time.Time { return due.Add(min(due.Sub(b.now), b.lease)) }
+
 // since returns when documents were due at the latest that are done or presumed lost at a time, and
 // the same of a flood's.
 func (b *book) since(due time.Time) (ordinary, flood time.Time) {
@@ -126,10 +131,11 @@ func (b *book) recent(due time.Time, further int64) int64 {
 // uncountedUntil returns how many documents of the last day before a time are not counted.
 func (b *book) uncountedUntil(due time.Time) int64 {
 	yesterday := due.Add(-fair.Day)
+	until := b.until(due)
 	if !yesterday.After(b.countedTo) {
-		return b.uncounted + b.scheduled(due)
+		return b.uncounted + b.scheduled(until)
 	}
-	return b.ordinary.count(yesterday, due) + b.flood.count(yesterday, due)
+	return b.ordinary.count(yesterday, until) + b.flood.count(yesterday, until)
 }
 
 // scheduled returns how many documents are due later than now, and no later than a time.
@@ -141,7 +147,8 @@ func (b *book) scheduled(due time.Time) int64 {
 // a flood.
 func (b *book) pending(due time.Time) (ordinary, flood int64) {
 	since, floodsSince := b.since(due)
-	return b.ordinary.count(since, due), b.flood.count(floodsSince, due)
+	until := b.until(due)
+	return b.ordinary.count(since, until), b.flood.count(floodsSince, until)
 }
 
 // newest returns the newest of the documents that are pending at a time, or nil.

@@ -142,14 +142,20 @@ class Book {
     return time - this.#longestLease;
   }
 
+  // Until when documents are due that count beside one. One with a delay counts those that are due
+  // soon after it, too: else a flood that is submitted latest first would see nothing of itself.
+  #until(due) {
+    return due + Math.min(due - this.#now, this.#lease);
+  }
+
   /** Returns how many documents are pending at a time, before the last load. */
   ordinary(due) {
-    return this.customer.ordinary.count(this.#since(due), due);
+    return this.customer.ordinary.count(this.#since(due), this.#until(due));
   }
 
   /** Returns how many documents of a flood are pending at a time. */
   flood(due) {
-    return this.customer.flood.count(this.#floodsSince(due), due);
+    return this.customer.flood.count(this.#floodsSince(due), this.#until(due));
   }
 
   scheduled() {
@@ -159,7 +165,8 @@ class Book {
   /** Returns how many documents are due at a time that are not among the recent ones yet. */
   uncounted(due) {
     const { countedTo } = this.customer;
-    return due > countedTo ? this.customer.due(Math.max(countedTo + 1, due - day), due) : 0;
+    const until = this.#until(due);
+    return until > countedTo ? this.customer.due(Math.max(countedTo + 1, due - day), until) : 0;
   }
 
   /** Returns how many documents are recent when one is due, in thousandths. further ones are nowhere yet. */

@@ -49,7 +49,7 @@ export interface Decision {
   readonly resetIn: number;
   /** Submitted recently × pending × cost, this document included, at most a billion. 0 from next and nextN. */
   readonly load: number;
-  /** Documents submitted, due no later than this one and not done, this one included. 0 from next and nextN. */
+  /** The customer's documents that are pending when this one is due, itself included. 0 from next and nextN. */
   readonly pending: number;
   /** Whether the fallback decided because Redis did not answer, from what this process has counted since. */
   readonly degraded: boolean;
@@ -223,7 +223,7 @@ export interface SubmitOptions extends CallOptions {
   /**
    * How many milliseconds later the document is due, up to 31,536,000,000, a year; fractions are
    * dropped. Pass the delay that its queue gets: the document counts from then on, and its level is
-   * by what is due by then, so documents for tomorrow do not make today's wait. Default: 0, now.
+   * by what is pending then, so documents for tomorrow do not make today's wait. Default: 0, now.
    */
   delay?: number;
 }

@@ -11,8 +11,8 @@
 //  6. One customer's trouble is theirs. It changes nothing for others. The cost of their
 //     documents moves others' costs by at most one customer's share.
 //  7. The policy passes through. PolicyOf and Last of a wrapper are the innermost store's.
-//  8. A document counts from when it is due. It is decided as if those that are due later did
-//     not exist, and its latency begins then.
+//  8. A document counts from when it is due, and its latency begins then. It counts those that
+//     are due before it, and those that are due as long after it as its delay, a lease at most.
 //  9. In order, none is overtaken. No document gets an earlier level than one that is pending
 //     and due no later, unless this one was scheduled before, or was submitted again.
 //

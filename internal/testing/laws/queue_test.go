@@ -1,10 +1,8 @@
 package laws
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -16,10 +14,10 @@ import (
 
 // queued is a document of a sequence.
 type queued struct {
-	due   time.Duration // since the sequence began
-	level priority.Level
-	flood bool
-	ended bool
+	submitted, due   time.Duration // since the sequence began
+	level            priority.Level
+	flood            bool
+	ended, cancelled bool // cancelled: ended before it was due
 }
 
 // youngest is how long a document counts as pending at least, whatever was learned.
@@ -47,7 +45,7 @@ func queueSequence(random *rand.Rand, customers []string, isDelayed, isRepeated 
 			}
 			if isDelayed {
 				for range c.documents {
-					c.delays = append(c.delays, pick(random, 0, 0, time.Millisecond, time.Second, time.Minute, time.Hour))
+					c.delays = append(c.delays, pick(random, 0, 0, time.Millisecond, time.Second, time.Minute, 90*time.Second, time.Hour, 80*time.Minute))
 				}
 			}
 		}
@@ -62,37 +60,11 @@ func orderSequence(random *rand.Rand) []step {
 	return queueSequence(random, inOrder, random.IntN(2) == 0, random.IntN(3) == 0)
 }
 
-// due does the steps, and checks that a document counts from when it is due: it is decided as if
-// those that are due later did not exist, and those that are due by then are pending, but for those whose lease has ended by then.
+// due does the steps, and checks that a document counts from when it is due: one counts those that
+// are due before it, but for those whose lease has ended by then, and those that are due as long
+// after it as its delay, a lease at most.
 func (r *run) due(steps []step) {
-	// The recent documents of those who have scheduled some are rounded otherwise: one for next
-	// year, which is in the comparison, too, makes both sides alike.
-	nextYear := step{call: &call{operation: prioritytest.SubmitN, documents: []string{"next year"}, delays: []time.Duration{priority.MaxDelay}}}
-	if at := slices.IndexFunc(steps, func(s step) bool { return s.call != nil }); at >= 0 {
-		nextYear.call.customers = steps[at].call.customers
-		steps = append([]step{nextYear}, steps...)
-	}
 	known := make(map[string]*queued)
-	pending := func(due time.Duration) (pending bounds, scheduled int64) {
-		for _, d := range known {
-			switch age := due - d.due; { // by then
-			case d.ended:
-			case age < 0:
-				scheduled++
-			case age <= youngest:
-				pending.add(1, 1)
-			case age <= lease:
-				pending.add(0, 1)
-			}
-		}
-		return pending, scheduled
-	}
-	check := func(what any, got int64, want bounds) {
-		if got < int64(want.least) || got > int64(want.most) {
-			broken(8, "%v has %d pending, want %d to %d", what, got, want.least, want.most)
-		}
-	}
-	var calls []timed
 	for _, s := range steps {
 		if s.call == nil {
 			r.note("wait %v", s.amount)
@@ -104,68 +76,76 @@ func (r *run) due(steps []step) {
 		if a.err != nil {
 			broken(8, "%v fails: %v", s.call, a.err)
 		}
-		calls = append(calls, timed{now, s.call})
+		policy := r.store.PolicyOf(s.call.customers[0])
 		for i, id := range s.call.documents {
-			if d := known[id]; s.call.operation == prioritytest.SubmitN {
-				known[id] = &queued{due: now + s.call.delays[i], level: a.decisions[i].Level}
-			} else {
+			if s.call.operation == prioritytest.DoneN {
 				var want priority.Ended
-				if d != nil && !d.ended {
-					want, d.ended = priority.Ended{Level: d.level, Latency: max(now-d.due, 0)}, true
+				if d := known[id]; d != nil && !d.ended {
+					want, d.ended, d.cancelled = priority.Ended{Level: d.level, Latency: max(now-d.due, 0)}, true, now < d.due
 				}
 				if a.ended[i] != want {
 					broken(8, "the end of %s is %+v, want %+v", id, a.ended[i], want)
 				}
+				continue
 			}
+			got, delay := a.decisions[i], s.call.delays[i]
+			c := count(known, now, delay)
+			load := bounds{(c.recent.least + 1000) * (c.ordinary.least + 1), (c.recent.most + 1000) * (c.ordinary.most + 1)}
+			earliest := policy.LevelOfLoad(got.Load, int64(c.flood.least+1))
+			c.pending.add(1, 1)
+			if !c.pending.has(got.Pending) || !load.has(int64(math.Round(1000*got.Load))) || got.Level < earliest {
+				broken(8, "%s of %v is %+v, want %v pending, a load of %v thousandths, level %d or later", id, s.call, got, c.pending, load, earliest)
+			}
+			known[id] = &queued{submitted: now, due: now + delay, level: got.Level, flood: got.Load > policy.Loads[len(policy.Loads)-1]}
 		}
-		if last := len(a.decisions) - 1; last >= 0 {
-			due := now + s.call.delays[last]
-			pends, _ := pending(due)
-			got := a.decisions[last]
-			check(s.call, got.Pending, pends)
-			want := r.without(calls, due)
-			if math.Abs(want.Load-got.Load) < want.Load/1000 { // what was counted another hour fades otherwise
-				want.Load = got.Load
-			}
-			if got != want {
-				broken(8, "the last of %v = %+v, but %+v if nothing was due later", s.call, got, want)
-			}
-		}
-		state := r.peek(s.call.customers[0])
-		want, scheduled := pending(r.now())
-		if check(describe(state), state.Pending, want); state.Scheduled != scheduled {
-			broken(8, "%d are scheduled, want %d", state.Scheduled, scheduled)
+		state, c := r.peek(s.call.customers[0]), count(known, now, 0)
+		if !c.pending.has(state.Pending) || state.Scheduled != c.scheduled {
+			broken(8, "want %v pending, %d scheduled: %s", c.pending, c.scheduled, describe(state))
 		}
 	}
 }
 
-// timed is a call and when it was made.
-type timed struct {
-	at   time.Duration
-	call *call
+// counts are what a new document counts. Of the recent ones it counts thousandths.
+type counts struct {
+	pending, ordinary, flood, recent bounds
+	scheduled                        int64
 }
 
-// without returns the last decision of a store that gets the calls without the documents that are
-// due later, but for next year's.
-func (r *run) without(calls []timed, due time.Duration) priority.Decision {
-	now := r.began
-	store := reference(func() time.Time { return now })
-	var last answer
-	for _, c := range calls {
-		now = r.began.Add(c.at)
-		fewer := *c.call
-		if fewer.operation == prioritytest.SubmitN {
-			fewer.documents, fewer.delays = nil, nil
-			for i, delay := range c.call.delays {
-				if c.at+delay <= due || delay == priority.MaxDelay {
-					fewer.documents, fewer.delays = append(fewer.documents, c.call.documents[i]), append(fewer.delays, delay)
-				}
-			}
+func count(known map[string]*queued, now, delay time.Duration) (c counts) {
+	for _, d := range known {
+		age := now + delay - d.due // when the new one is due
+		if age < 0 && !d.ended {
+			c.scheduled++
 		}
-		last = fewer.on(context.Background(), store)
+		least, most := 0, 0
+		if age >= -min(delay, lease) {
+			most = 1
+		}
+		if age >= -min(delay, youngest) {
+			least = 1
+		}
+		if d.cancelled { // it may be among the recent ones already
+			c.recent.add(0, 1000*most)
+		} else {
+			left := math.Exp2(-float64(now-d.submitted) / float64(24*time.Hour))
+			c.recent.add(int(990*left)*least, 1000*most)
+		}
+		if d.ended || age > lease {
+			continue
+		} else if age > youngest {
+			least = 0
+		}
+		c.pending.add(least, most)
+		if d.flood {
+			c.flood.add(least, most)
+		} else {
+			c.ordinary.add(least, most)
+		}
 	}
-	return last.decisions[len(last.decisions)-1]
+	return c
 }
+
+func (b bounds) has(n int64) bool { return int64(b.least) <= n && n <= int64(b.most) }
 
 // order does the steps, and checks that no document gets an earlier level than one that is pending
 // and due no later. Where some were scheduled or submitted again, those are the newest pending one,

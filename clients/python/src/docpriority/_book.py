@@ -140,11 +140,16 @@ class Book:
         if not customer.counted_to:
             return 0
         since = max(customer.counted_to + 1, due - DAY)
-        return len(customer.ordinary(since, due)) + len(customer.flood(since, due))
+        return len(customer.ordinary(since, self._until(due))) + len(customer.flood(since, self._until(due)))
 
     def pending(self, due: int) -> tuple[range, range]:
         """Returns where the documents are that count as pending at a time: those before the last load, and a flood's."""
-        return self._due(due, due)
+        return self._due(due, self._until(due))
+
+    def _until(self, due: int) -> int:
+        """Returns until when documents are due that count beside one. One with a delay counts those that are due soon
+        after it, too: else a flood that is submitted latest first would see nothing of itself."""
+        return due + min(due - self.now, self.lease)
 
     def _due(self, now: int, until: int) -> tuple[range, range]:
         """Returns the same of the documents that are due no later than a time, and neither done nor presumed lost at another."""

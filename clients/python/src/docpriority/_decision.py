@@ -30,8 +30,7 @@ class Decision:
     """Recent × pending × cost, this document included, at most a billion. ``next`` leaves it 0."""
 
     pending: int = 0
-    """Documents submitted, due no later than this one, not done, and within their leases, this one included. ``next``
-    leaves it 0."""
+    """The customer's documents that are pending when this one is due, itself included. ``next`` leaves it 0."""
 
     degraded: bool = False
     """Redis could not answer: the level comes from what this process remembers."""

@@ -102,7 +102,7 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         that is negative, infinite or not a number is a ``ValueError``.
 
         ``delay`` is how much later the document is due: a ``timedelta`` or a number of seconds, at most 365 days. Pass
-        the delay that its queue gets: the document counts from when it is due, and its level is by what is due by then.
+        the delay that its queue gets: the document counts from when it is due, and its level is by what is pending then.
         """
         return self._run(lambda: self._calls.submit_n(customer, [Document(document, cost, delay)], "submit"))[0]
 
