@@ -123,7 +123,7 @@ func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration,
 	r.version = gauge("version", "{change}", "Version of the operators' policies, or of their withdrawal.", &errs[3])
 	r.gone = gauge("gone", "{process}", "Processes that stopped reporting within the last hour, and did not close.", &errs[4])
 	r.wait, errs[5] = meter.Float64ObservableGauge("priority.fleet.wait", metric.WithUnit("s"),
-		metric.WithDescription("Time from Submit to Done of the documents of the last minute, by level."))
+		metric.WithDescription("Time from when a document was due until Done, of those of the last minute, by level."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	}
 	m.calls = seconds("priority.call.duration", "Duration of the calls of a store.", callBounds, &errs[3])
 	m.work = seconds("priority.document.duration", "Processing time of documents, by Done.", workBounds, &errs[4])
-	m.latency = seconds("priority.document.latency", "Time from Submit to Done, by the level that Submit gave.", latencyBounds, &errs[5])
+	m.latency = seconds("priority.document.latency", "Time from when a document was due until Done, by the level that Submit gave.", latencyBounds, &errs[5])
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func (l Level) Oldest() time.Duration { return milliseconds(l.OldestMS) }
 // Stuck reports whether documents wait and none was done.
 func (l Level) Stuck() bool { return l.Pending > 0 && l.Done == 0 && l.Oldest() > time.Minute }
 
-// Waits are how long documents of a level took from Submit to Done, of those that were done in
+// Waits are how long documents of a level took from when they were due until Done, of those that were done in
 // the last minute. 0: none was.
 type Waits struct {
 	Done     int64 `json:"done"` // documents
