@@ -79,7 +79,7 @@ class Member:
         return {
             **self._who, "levels": self._calls.own_policies.last, "overrides": self._calls.reads_overrides, "accounts": self._calls.accounts,
             "degraded": self._fallback is not None and self._fallback.degraded,
-            "following": self._following, **self.window.fields(),
+            "following": self._following, "changed_ms": self._follower.changed, **self.window.fields(),
         }  # fmt: skip
 
     def _write(self, report: bytes, timeout: float = _TIMEOUT) -> Steps[int]:
