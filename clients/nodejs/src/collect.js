@@ -33,6 +33,7 @@ class Collector {
       add(minute.numbers, `by_${rule}.${level}`, 1);
       if (level !== ruleLevel) add(minute.numbers, 'overridden', 1);
       if (degraded) add(minute.numbers, 'fallback', 1);
+      else if (rule === 'load') add(hour.numbers, 'submitted_hour', 1);
     }
     const decision = decisions.at(-1);
     const latest = { time, rule, level: decision.level, pending: decision.pending, [rule]: decision[rule] };
@@ -48,8 +49,10 @@ class Collector {
   countEnded(ended) {
     for (const { level, latency } of ended) {
       const [time, bucket] = [this.#uptime(), bucketOf(latency)];
+      const hour = this.#hour.current(time).numbers;
       add(this.#minute.current(time).numbers, `waits.${level}.${bucket}`, 1);
-      if (level === 1) add(this.#hour.current(time).numbers, `first_hour.${bucket}`, 1);
+      add(hour, 'ended_hour', 1);
+      if (level === 1) add(hour, `first_hour.${bucket}`, 1);
     }
   }
 

@@ -87,7 +87,7 @@ class Member {
     const { following } = this.#follower;
     const text = jsonOf({
       ...this.#identity, following: { ...following, detail: following.detail && printable(following.detail, 200) },
-      degraded: this.#store.isDegraded(), ...this.collector.report(),
+      written_ms: Date.now(), digest: this.#store.digest(), degraded: this.#store.isDegraded(), ...this.collector.report(),
     });
     const key = this.#store.key(`{fleet}:${this.#identity.id}`);
     const renew = (wire, deadline) => wire.send(['SET', key, text, 'PX', String(reportLasts), 'XX'], key, deadline);

@@ -115,9 +115,9 @@ test('the policies of the vectors are followed', async (t) => {
   for (const { name, own, steps } of vectors('following.json').cases) {
     await t.test(name, async () => {
       const process = processOf(own);
-      for (const { policies_key: text, version, code, policies } of steps) {
+      for (const { policies_key: text, version, code, digest, policies } of steps) {
         const following = await process.read(text);
-        assert.deepEqual([following.version, following.code], [version, code], following.detail);
+        assert.deepEqual([following.version, following.code, process.digest()], [version, code, digest], following.detail);
         for (const [tier, policy] of Object.entries(policies)) assert.deepEqual(process.policyOf(tier), policy, tier);
       }
     });
@@ -151,6 +151,7 @@ function processOf({ tiers = {}, ...policy }) {
       await follower.poll();
       return follower.following;
     },
+    digest: () => policies.digest(true),
     policyOf: (tier) => {
       const { thresholds, resetInterval, resetMode, loads, turns, inOrder } = policies.forTier(tier).policy;
       return { thresholds, reset_interval_ms: resetInterval, reset_mode: resetModes[resetMode], loads, turns, ...(inOrder && { in_order: true }) };

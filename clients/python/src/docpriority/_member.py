@@ -77,7 +77,7 @@ class Member:
 
     def _report(self) -> dict[str, Any]:
         return {
-            **self._who, "levels": self._calls.own_policies.last, "overrides": self._calls.reads_overrides, "accounts": self._calls.accounts,
+            **self._who, "written_ms": time.time_ns() // 1_000_000, "digest": self._calls.digest(), "levels": self._calls.own_policies.last, "overrides": self._calls.reads_overrides, "accounts": self._calls.accounts,
             "degraded": self._fallback is not None and self._fallback.degraded,
             "following": self._following, **self.window.fields(),
         }  # fmt: skip

@@ -112,7 +112,10 @@ class Window:
             minute, hour = self._minute.at(latest.at), self._hour.at(latest.at)
             minute.numbers.update((f"by_{rule}", decision.level) for decision in decisions)
             minute.numbers["overridden",] += sum(decision.level != decision.rule_level for decision in decisions)
-            minute.numbers["fallback",] += len(decisions) if latest.decision.degraded else 0
+            if latest.decision.degraded:
+                minute.numbers["fallback",] += len(decisions)
+            elif rule == "load":
+                hour.numbers["submitted_hour",] += len(decisions)
             minute.count(customer, len(decisions), latest)
             hour.count(customer, len(decisions), latest)
             if rule == "load":
@@ -126,6 +129,7 @@ class Window:
             for document in ended:
                 bucket = bucket_of(document.latency)
                 minute.numbers["waits", document.level, bucket] += 1
+                hour.numbers["ended_hour",] += 1
                 if document.level == 1:
                     hour.numbers["first_hour", bucket] += 1
 
