@@ -130,6 +130,31 @@ func TestMembers(t *testing.T) {
 		t.Error(err)
 	}
 	m.awaitReports("all have left", func(_ fleet.Totals, reports map[string]fleet.Report) bool { return len(reports) == 0 })
+	m.checkHistory(waits)
+}
+
+// checkHistory checks that the history has what the callers of all members got.
+func (m *members) checkHistory(ended int64) {
+	m.Helper()
+	slots, err := fleet.History(m.Context(), m.client, "")
+	if err != nil {
+		m.Fatal(err)
+	}
+	documents, want := make(map[priority.Level]int64), maps.Clone(m.got.ByCount)
+	for level, n := range m.got.ByLoad {
+		want[level] += n
+	}
+	for _, slot := range slots {
+		for level, n := range slot.Documents {
+			documents[level] += n
+		}
+		for _, n := range slot.Ended {
+			ended -= n
+		}
+	}
+	if !maps.Equal(documents, want) || ended != 0 {
+		m.Errorf("the history has %v, not %v, and misses %d that ended", documents, want, ended)
+	}
 }
 
 // next counts a document at a member.

@@ -80,7 +80,7 @@ test('reports are as in the vectors', async (t) => {
     await t.test(name, () => {
       let now = 1e6;
       const collector = new Collector(() => now);
-      for (const { at_ms: at, do: what, levels, count, load, pending = 0, overridden, fallback: degraded, ended, class: kind, documents, report, ...step } of steps) {
+      for (const { at_ms: at, do: what, levels, count, load, pending = 0, overridden, fallback: degraded, ended, class: kind, documents, report, history = {}, ending, ...step } of steps) {
         now = 1e6 + at;
         const customer = (step.customer ? Buffer.from(step.customer) : Buffer.from(step.customer_base64 ?? '', 'base64')).toString('latin1');
         const decisions = levels?.map((level) => ({ level, count, load, pending, ruleLevel: overridden ? level + 1 : level, degraded }));
@@ -88,6 +88,11 @@ test('reports are as in the vectors', async (t) => {
         if (what === 'submit') collector.countDecisions('load', customer, decisions);
         if (what === 'done') collector.countEnded(ended.map(([latency, level]) => ({ latency, level })));
         if (what === 'error') collector.countFailure(documents, errors[kind]);
+        if (what === 'history') {
+          const { fields, added } = collector.history(ending);
+          added();
+          assert.deepEqual(fields, history);
+        }
         if (what !== 'report') continue;
         const got = Object.entries(JSON.parse(jsonOf(collector.report())));
         assert.deepEqual(Object.fromEntries(got.filter(([, value]) => Object.keys(value).length > 0 || typeof value === 'number')), report);

@@ -139,6 +139,11 @@ class Reports(unittest.TestCase):
             for step in case["steps"]:
                 now = step["at_ms"]
                 note(window, step)
+                if step["do"] == "history":
+                    fields, last = window.history(step.get("ending", False))
+                    window.added(last)
+                    with self.subTest(case["name"], at=step["at_ms"]):
+                        self.assertEqual(fields, step.get("history", {}))
                 if step["do"] == "report":
                     got = json.loads(fitted(window.fields()))
                     with self.subTest(case["name"], at=step["at_ms"]):
