@@ -143,7 +143,8 @@ func (m *Member) Report() Report {
 	r.Written, r.Digest = now, m.store.Digest()
 	m.seen.fill(&r, now)
 	r.Degraded = m.Degraded()
-	r.Following = m.Status().Following
+	status := m.Status()
+	r.Following, r.Changed = status.Following, status.Changed
 	r.Following.Detail = plainText(r.Following.Detail, maxTextBytes)
 	return r
 }
