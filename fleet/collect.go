@@ -41,10 +41,11 @@ type recent struct {
 	all    []*step // the current one last; the others do not change
 }
 
-// step counts what happened in it. Those of the hour have customers and the waits of level 1
-// only.
+// step counts what happened in it. Those of the hour have customers, what was submitted and has
+// ended, and the waits of level 1 only.
 type step struct {
 	number               int64
+	submitted, ended     int64
 	byCount, byLoad      map[priority.Level]int64
 	overridden, fallback int64
 	errors               map[string]int64
@@ -136,6 +137,9 @@ func (c *collector) decided(now time.Time, rule priority.Rule, call observe.Call
 			customer, d := call.CustomerOf(at), call.Decisions[at]
 			level := bounded(d.Level)
 			window.decided(rule, level, d)
+			if rule == priority.ByLoad && !d.Degraded {
+				hour.submitted++
+			}
 			run.count(customer, decision{customer, now, rule, level, d.Count, d.Load, d.Pending})
 		}
 		run.end()
@@ -201,6 +205,7 @@ func (c *collector) ended(now time.Time, ended []priority.Ended) {
 			}
 			level, bucket := bounded(e.Level), bucketOf(e.Latency)
 			window.waited(level, bucket)
+			hour.ended++
 			if level == priority.First {
 				hour.waited(level, bucket)
 			}
@@ -262,6 +267,8 @@ func (c *collector) fill(r *Report, now time.Time) {
 	for _, s := range hour {
 		addWaits(&waits, s.waits)
 		inHour.addAll(s.customers)
+		r.Submitted += s.submitted
+		r.Ended += s.ended
 	}
 	r.FirstHour = waits[priority.First]
 	r.Busiest = busiest(now, inWindow, inHour, waiting)

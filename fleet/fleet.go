@@ -138,6 +138,7 @@ func (m *Member) Status() control.Status { return m.follower.Status() }
 func (m *Member) Report() Report {
 	now := time.Now()
 	r := m.who
+	r.Written, r.Digest = now, m.store.Digest()
 	m.seen.fill(&r, now)
 	r.Degraded = m.Degraded()
 	r.Following = m.Status().Following

@@ -179,7 +179,7 @@ func writesOf(t *testing.T) []writeVector {
 	return vectors
 }
 
-var fieldsOfWindow = []string{"up_ms", "window_ms", "by_count", "by_load", "overridden", "fallback", "errors", "waits", "first_hour", "busiest"}
+var fieldsOfWindow = []string{"up_ms", "window_ms", "by_count", "by_load", "overridden", "fallback", "errors", "waits", "first_hour", "submitted_hour", "ended_hour", "busiest"}
 
 func (s writeStep) call(now time.Time) observe.Call {
 	call := observe.Call{Operation: "NextN", Start: now, Items: len(s.Levels)}
