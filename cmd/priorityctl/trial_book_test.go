@@ -27,6 +27,7 @@ type document struct {
 	endedBy string
 	failed  bool // no call gave it a level
 
+	scheduled bool // it is due long after the trial
 	forgotten bool // it was served, and no Done was called
 }
 
@@ -102,16 +103,16 @@ func (b *book) number(which which, certain, possible func(*document) bool) (n bo
 // pending is how many documents waited or were served during a span, by load.
 func (b *book) pending(which which, during span) bounds {
 	return b.number(which, func(d *document) bool {
-		return byLoad(d) && !d.decided.ended.IsZero() && d.decided.ended.Before(during.began) && (d.ended.began.IsZero() || d.ended.began.After(during.ended))
+		return byLoad(d) && !d.scheduled && !d.decided.ended.IsZero() && d.decided.ended.Before(during.began) && (d.ended.began.IsZero() || d.ended.began.After(during.ended))
 	}, func(d *document) bool {
-		return byLoad(d) && d.decided.began.Before(during.ended) && (d.ended.ended.IsZero() || d.ended.ended.After(during.began))
+		return byLoad(d) && !d.scheduled && d.decided.began.Before(during.ended) && (d.ended.ended.IsZero() || d.ended.ended.After(during.began))
 	})
 }
 
 // oldest is for how many milliseconds the oldest pending document had been due.
 func (b *book) oldest(which which, during span) (age bounds) {
 	b.number(which, func(d *document) bool {
-		if pending := byLoad(d) && (d.ended.ended.IsZero() || d.ended.ended.After(during.began)); pending && !d.decided.began.After(during.ended) {
+		if pending := byLoad(d) && !d.scheduled && (d.ended.ended.IsZero() || d.ended.ended.After(during.began)); pending && !d.decided.began.After(during.ended) {
 			age.most = max(age.most, (during.ended.Sub(d.decided.began)+d.older).Milliseconds()+1)
 			if d.ended.began.IsZero() || d.ended.began.After(during.ended) {
 				age.least = max(age.least, (during.began.Sub(d.decided.ended)+d.older).Milliseconds()-1)

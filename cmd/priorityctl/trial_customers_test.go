@@ -21,7 +21,7 @@ func poison(f *trial) {
 		}
 		return ends
 	}, workers...)
-	f.send(100*time.Millisecond, workers[0], "bakery", "chemist", "deli")
+	f.send(100*time.Millisecond, workers[0], customers(400)...)
 	d := f.submitOnly(workers[1], "acme", 1)[0]
 	bad.Store(d)
 	f.queue.put(d)
@@ -146,7 +146,7 @@ func stuck(f *trial) {
 	workers := f.joinAll("w1", "w2")
 	f.queue.upTo = 1
 	f.serve(2*time.Millisecond, allEnd, workers...)
-	f.send(100*time.Millisecond, workers[0], "bakery", "chemist", "deli")
+	f.send(100*time.Millisecond, workers[0], customers(400)...)
 	documents := f.submit(workers[1], "acme", 20)
 	f.reported()
 	for _, d := range documents {

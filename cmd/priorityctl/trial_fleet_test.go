@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -111,6 +112,17 @@ func (f *trial) submitOnly(w *worker, customer string, n int) []*document {
 	})
 }
 
+// schedule lets a worker submit documents that are due long after the trial.
+func (f *trial) schedule(w *worker, customer string, n int) {
+	f.Helper()
+	f.decide(w, customer, n, priority.ByLoad, func(documents []priority.Document) ([]priority.Decision, error) {
+		for i := range documents {
+			documents[i].Delay = time.Hour
+		}
+		return w.SubmitN(f.ctx, customer, documents)
+	})
+}
+
 // count lets a worker count documents of a customer, and enqueue them.
 func (f *trial) count(w *worker, customer string, n int) {
 	f.Helper()
@@ -132,6 +144,7 @@ func (f *trial) decide(w *worker, customer string, n int, rule priority.Rule, ca
 	for i, d := range documents {
 		f.book.change(d, func(d *document) {
 			d.decided.ended = ended
+			d.scheduled = sent[i].Delay > 0
 			if d.failed = errs[i] != nil || i >= len(decisions); !d.failed {
 				d.Decision = decisions[i]
 			}
@@ -161,7 +174,9 @@ func (f *trial) serve(takes time.Duration, fateOf func(*document) fate, workers 
 				time.Sleep(takes) // it is processed
 				switch fateOf(d) {
 				case ends:
-					f.done(w, d, takes)
+					if err := f.done(w, d, takes); errors.Is(err, errGone) {
+						return
+					}
 				case fails:
 					f.queue.put(d)
 				case forgotten:
@@ -175,17 +190,26 @@ func (f *trial) serve(takes time.Duration, fateOf func(*document) fate, workers 
 func allEnd(*document) fate { return ends }
 
 // done lets a worker say that a document is done.
-func (f *trial) done(w *worker, d *document, took time.Duration) {
+func (f *trial) done(w *worker, d *document, took time.Duration) error {
 	f.book.change(d, func(d *document) { d.ended.began, d.endedBy = time.Now(), w.name })
 	if d.rule == priority.ByLoad {
 		if _, err := w.Done(f.ctx, d.customer, d.id, took); err != nil {
-			return
+			return err
 		}
 	}
 	f.book.change(d, func(d *document) { d.ended.ended = time.Now() })
+	return nil
 }
 
-// send lets workers submit a document of each customer in turn, until the trial ends.
+// customers names some.
+func customers(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint("customer-", i))
+	}
+	return names
+}
+
+// send lets a worker submit a document of each customer in turn, until the trial ends.
 func (f *trial) send(every time.Duration, w *worker, customers ...string) {
 	f.serving.Go(func() {
 		for n := 0; f.ctx.Err() == nil; n++ {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 
 	"fmt"
 	"io"
@@ -89,17 +90,19 @@ func (p *process) ask(r request) (a answer, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err = json.NewEncoder(p.input).Encode(r); err != nil {
-		return a, err
+		return a, errGone
 	}
 	line, err := p.answers.ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &a)
+	if err != nil {
+		return a, errGone
 	}
-	if err == nil && a.Error != nil {
+	if err = json.Unmarshal(line, &a); err == nil && a.Error != nil {
 		err = fmt.Errorf("%s: %s", a.Error.Class, a.Error.Message)
 	}
 	return a, err
 }
+
+var errGone = errors.New("the process is gone")
 
 func (p *process) decide(r request) (decisions []priority.Decision, err error) {
 	a, err := p.ask(r)

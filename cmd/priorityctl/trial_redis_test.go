@@ -17,8 +17,8 @@ func (f *trial) busy() (all []*worker) {
 	f.Helper()
 	all = f.joinAll("w1", "w2", "w3")
 	f.serve(2*time.Millisecond, allEnd, all...)
-	f.send(100*time.Millisecond, all[0], "acme", "bakery")
-	f.send(100*time.Millisecond, all[1], "chemist", "deli")
+	f.send(100*time.Millisecond, all[0], append(customers(20), "acme", "bakery")...)
+	f.send(100*time.Millisecond, all[1], append(customers(20), "chemist", "deli")...)
 	f.reported()
 	return all
 }

@@ -31,7 +31,7 @@ var trials = []struct {
 	{"slow", slow}, {"none", none}, {"killed and hanging", killed}, {"many floods", manyFloods}, {"flood", flood}, {"many customers", manyCustomers}, {"blame", blame}, {"Redis is full", full},
 	{"Redis is emptied", emptied}, {"Redis is older", older}, {"overrides are older", olderOverrides}, {"Redis hangs", stopped}, {"a corrupt key", corrupt},
 	{"corrupt policies", corruptPolicies}, {"cut off", cutOff}, {"other prefix", otherPrefix}, {"mistyped prefix", typo}, {"no Done", noDone},
-	{"other policies", otherPolicies}, {"accounts", accounts}, {"clock", clock}, {"poison", poison}, {"overridden", overridden}, {"old override", oldOverride},
+	{"other policies", otherPolicies}, {"accounts", accounts}, {"a worker's clock", workersClock}, {"Redis's clock", redisClock}, {"a clock's step", clockStep}, {"poison", poison}, {"overridden", overridden}, {"old override", oldOverride},
 	{"wrong calls", wrongCalls}, {"stuck", stuck},
 }
 
@@ -42,6 +42,7 @@ func none(f *trial) {
 	f.send(50*time.Millisecond, go1, "acme", "bakery", "chemist")
 	f.send(50*time.Millisecond, python, "deli", "bakery", "estate")
 	f.send(50*time.Millisecond, node, "acme", "forge", "estate")
+	f.schedule(go1, "acme", 20)
 	f.reported()
 	f.names()
 	f.numbersAreRight()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"regexp"
 	"syscall"
 	"time"
 
@@ -90,16 +89,3 @@ func accounts(f *trial) {
 	f.names(truth{check: "digest", workers: []string{"odd"}})
 	f.workersSay(map[string]bool{"odd": false, "w1": true, "w2": true, "w3": true})
 }
-
-// A worker's clock is wrong.
-func clock(f *trial) {
-	f.busy()
-	f.join("late", func(j *joining) {
-		j.hook = way{as: func(text string) string {
-			return written.ReplaceAllString(text, fmt.Sprintf(`"written_ms":%d`, time.Now().Add(-10*time.Minute).UnixMilli()))
-		}}
-	})
-	f.names(truth{check: "clock", workers: []string{"late"}})
-}
-
-var written = regexp.MustCompile(`"written_ms":\d+`)
