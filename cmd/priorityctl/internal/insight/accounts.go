@@ -103,7 +103,7 @@ type User struct {
 }
 
 // addUsers adds the users of an account, those who send most first.
-func (s *Snapshot) addUsers(ctx context.Context, c *Customer) error {
+func (s *Snapshot) addUsers(c *Customer) {
 	name, users := c.Exact(), make(map[string]User)
 	for _, b := range s.Totals.Busiest {
 		if account, _, isUser := keys.Account(b.Customer); isUser && account == name && s.Accounts {
@@ -114,19 +114,11 @@ func (s *Snapshot) addUsers(ctx context.Context, c *Customer) error {
 			users[b.Customer] = user
 		}
 	}
-	if c.State.Pending > 0 && (s.Accounts || len(s.Reports) == 0) {
-		pipe := s.Client.Pipeline()
-		documents := s.oldest(ctx, pipe, name, c.State)
-		if _, err := pipe.Exec(ctx); err != nil {
-			return fmt.Errorf("%s: pending documents: %w", Shown(name), err)
-		}
-		c.looked = int64(len(documents()))
-		for _, document := range documents() {
-			if who, _, ok := keys.Document(name, document.Member.(string)); ok && who != name {
-				user := users[who]
-				user.Pending++
-				users[who] = user
-			}
+	for _, d := range c.documents {
+		if d.Customer != name && (s.Accounts || len(s.Reports) == 0) {
+			user := users[d.Customer]
+			user.Pending++
+			users[d.Customer] = user
 		}
 	}
 	for _, who := range slices.Sorted(maps.Keys(users)) {
@@ -137,21 +129,20 @@ func (s *Snapshot) addUsers(ctx context.Context, c *Customer) error {
 	slices.SortStableFunc(c.Users, func(a, b User) int {
 		return cmp.Or(cmp.Compare(b.Documents, a.Documents), cmp.Compare(b.hour, a.hour), cmp.Compare(b.Pending, a.Pending))
 	})
-	return nil
 }
 
 // userFacts says who sends most.
 func (c *Customer) userFacts() (facts []Fact) {
 	const most = 5
 	atLeast := ""
-	if c.State.Pending > c.looked {
+	if c.State.Pending > int64(len(c.documents)) {
 		atLeast = "at least "
 	}
 	for i, user := range c.Users {
 		if i == most {
 			return append(facts, Fact{"users", Group(int64(len(c.Users)-most)) + " more were seen, which -json has"})
 		}
-		text := fmt.Sprintf("%s: %s in the last minute", Shown(user.Exact()), Plural(user.Documents, "document"))
+		text := fmt.Sprintf("%s: at least %s in the last minute", Shown(user.Exact()), Plural(user.Documents, "document"))
 		if c.State.Pending > 0 {
 			text += ", " + atLeast + Group(user.Pending) + " pending"
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/backlog"
 	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/itemerrors"
 )
@@ -26,10 +27,18 @@ type Level struct {
 	ByLoad  int64          `json:"by_load"`  // documents that got the level by load
 	Waits
 
-	// Pending is how many documents of the level are pending, of the customers that the
-	// workers' reports name, and OldestMS the age of the oldest.
+	// Pending is how many documents of the level are pending, of the customers that the workers'
+	// reports name, and OldestMS the age of the oldest. AtLeast: not all were read. By count, what
+	// is pending is not known.
 	Pending  int64 `json:"pending"`
+	AtLeast  bool  `json:"at_least,omitempty"`
 	OldestMS int64 `json:"oldest_ms"`
+
+	Waiting backlog.Document `json:"-"` // the oldest one
+
+	behind bool               // whether it is a flood's, and documents of an earlier one are done
+	of     map[string]int64   // the pending ones by customer
+	late   []backlog.Document // that wait while later ones are done
 }
 
 // Documents is how many documents were given the level.
@@ -38,8 +47,22 @@ func (l Level) Documents() int64 { return l.ByCount + l.ByLoad }
 // Oldest is the age of the oldest pending document.
 func (l Level) Oldest() time.Duration { return milliseconds(l.OldestMS) }
 
-// Stuck reports whether documents wait and none was done.
-func (l Level) Stuck() bool { return l.Pending > 0 && l.Done == 0 && l.Oldest() > time.Minute }
+// Known reports whether it is known what is pending: Next does not tell.
+func (l Level) Known() bool { return l.Pending > 0 || l.ByCount == 0 }
+
+// minute is more than what the reports' last minute covers, with their age.
+const minute = 75 * time.Second
+
+// Stuck reports whether documents wait and none was done, but not behind others that are served.
+func (l Level) Stuck() bool { return l.Pending > 0 && l.Done == 0 && l.Oldest() > minute && !l.behind }
+
+// lateAfter is the age beyond which a document waits though later ones of the level are done.
+func (l Level) lateAfter() time.Duration {
+	if l.Done == 0 {
+		return math.MaxInt64
+	}
+	return max(minute, 10*l.P95())
+}
 
 // Waits are how long documents of a level took from when they were due until Done, of those that were done in
 // the last minute. 0: none was.
@@ -62,6 +85,15 @@ type Busy struct {
 	Brief
 	Documents   int64          `json:"documents"` // how many came in the last minute
 	LatestLevel priority.Level `json:"latest_level"`
+
+	// Lost is how many documents got no Done within their lease, of the last day.
+	Lost int64 `json:"lost,omitempty"`
+
+	// FloodBegan is when the first document of the customer's backlog beyond the last load was
+	// due; zero: there is none.
+	FloodBegan time.Time `json:"flood_began,omitzero"`
+
+	lostLately int64 // in the last hour
 }
 
 // pending is how many documents of the customer are pending, by load.
@@ -77,12 +109,13 @@ type Top struct {
 	Levels  []Level `json:"levels"`  // from level 1 on
 	Busiest []Busy  `json:"busiest"` // the customers with the most documents first, then those with the most pending
 	Missing Missing `json:"-"`       // why the State of some is nil
+
+	// Unread is how many pending documents are in no level, as they were not read.
+	Unread int64 `json:"unread,omitempty"`
 }
 
-const (
-	mostLooked  = 100  // customers with documents that are looked at, and as many with pending ones only
-	mostBacklog = 1000 // documents of a customer that are looked at
-)
+// mostLooked is how many customers with documents are looked at, and as many with pending ones only.
+const mostLooked = 100
 
 // Top looks the customers up that the workers' reports name.
 func (s *Snapshot) Top(ctx context.Context) (*Top, error) {
@@ -92,6 +125,7 @@ func (s *Snapshot) Top(ctx context.Context) (*Top, error) {
 	for at, b := range customers {
 		names[at] = b.Customer
 	}
+	var all []Busy
 	states, err := s.Store.PeekEach(ctx, names)
 	for at, err := range itemerrors.Of(err, len(customers)) {
 		brief := Brief{Name: customer.NameOf(names[at])}
@@ -103,12 +137,35 @@ func (s *Snapshot) Top(ctx context.Context) (*Top, error) {
 		default:
 			t.Missing.Add(cause(err))
 		}
-		busy := Busy{brief, customers[at].Documents, customers[at].Level}
-		if err != nil || busy.Documents+busy.pending() > 0 { // others were busy, and no document waits any more
-			t.Busiest = append(t.Busiest, busy)
+		all = append(all, Busy{Brief: brief, Documents: customers[at].Documents, LatestLevel: customers[at].Level})
+	}
+	s.addLost(ctx, all)
+	for _, b := range all {
+		if b.State == nil || b.Documents+b.pending()+b.State.Scheduled+b.Lost > 0 { // others were busy, and no document waits any more
+			t.Busiest = append(t.Busiest, b)
 		}
 	}
 	return t, s.addBacklogs(ctx, t)
+}
+
+// addLost counts the documents whose lease ended within a day. A flood's has a lease of a day.
+func (s *Snapshot) addLost(ctx context.Context, all []Busy) {
+	pipe, lost := s.Client.Pipeline(), make([][2]*redis.IntCmd, len(all))
+	for i, b := range all {
+		if b.State == nil || b.State.Rule != priority.ByLoad {
+			continue
+		}
+		since := func(age time.Duration) string { return fmt.Sprint(256 * s.Now.Add(-age).UnixMilli()) }
+		for part, within := range []time.Duration{24*time.Hour - b.State.Lease, time.Hour} {
+			lost[i][part] = pipe.ZCount(ctx, s.Store.Keys(b.Exact()).Pending, since(b.State.Lease+within), "("+since(b.State.Lease))
+		}
+	}
+	_, _ = pipe.Exec(ctx) // what cannot be counted is not known
+	for i, counted := range lost {
+		if counted[0] != nil {
+			all[i].Lost, all[i].lostLately = counted[0].Val(), min(counted[0].Val(), counted[1].Val())
+		}
+	}
 }
 
 // levels returns the levels of the queue, and any later one that a worker reports.
@@ -141,54 +198,47 @@ func lookedAt(all []fleet.Busy) []fleet.Busy {
 	return append(busy, others[:min(mostLooked, len(others))]...)
 }
 
-// addBacklogs adds the pending documents of customers to the levels that the documents
-// have. Of a customer with more than mostBacklog, the oldest are looked at, and the others
-// count at the newest one's level.
+// addBacklogs adds the pending documents of customers to the levels that the documents have.
 func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
-	waiting := slices.DeleteFunc(slices.Clone(t.Busiest), func(b Busy) bool { return b.pending() == 0 })
-	pipe, oldest := s.Client.Pipeline(), make([]func() []redis.Z, len(waiting))
-	for n, b := range waiting {
-		oldest[n] = s.oldest(ctx, pipe, b.Exact(), *b.State)
+	var waiting []backlog.Customer
+	var busy []*Busy
+	for i, b := range t.Busiest {
+		if b.pending() > 0 {
+			waiting, busy = append(waiting, backlog.Customer{Name: b.Exact(), State: *b.State}), append(busy, &t.Busiest[i])
+		}
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("pending documents: %w", err)
+	documents, err := s.backlogs().Documents(ctx, waiting)
+	levels := backlog.Levels(waiting, documents)
+	for i := range t.Levels {
+		l := &t.Levels[i]
+		waits := levels[l.Level]
+		l.Pending, l.AtLeast, l.OldestMS, l.Waiting = waits.Pending, waits.AtLeast, waits.Oldest.Age.Milliseconds(), waits.Oldest
+		l.behind = i >= len(s.Policies.Policy.Loads) && l.Level <= s.Policies.Policy.Last() && slices.ContainsFunc(t.Levels[:i], func(l Level) bool { return l.Done > 0 })
+		l.of = make(map[string]int64)
 	}
-	for n, b := range waiting {
-		left, youngest := b.State.Pending, int64(math.MaxInt64)
-		for _, document := range oldest[n]() {
-			score := int64(math.Abs(document.Score))
-			age := s.Now.UnixMilli() - score/256
-			if t.wait(priority.Level(score%256), 1, age) {
-				left, youngest = left-1, min(youngest, age)
+	for i, all := range documents {
+		t.Unread += max(busy[i].pending()-int64(len(all)), 0)
+		for _, d := range all {
+			if d.Flood && busy[i].FloodBegan.IsZero() {
+				busy[i].FloodBegan = s.floodBegan(d)
+			}
+			if d.Level < priority.First || int(d.Level) > len(t.Levels) {
+				continue
+			}
+			l := &t.Levels[d.Level-1]
+			if l.of[busy[i].Exact()]++; d.Age > l.lateAfter() {
+				l.late = append(l.late, d)
 			}
 		}
-		if left > 0 { // these are younger than all that were looked at
-			t.wait(b.State.Level, left, youngest)
-		}
 	}
-	return nil
+	return err
 }
 
-// oldest asks for the oldest pending documents of a customer, at most mostBacklog of a flood and as
-// many others. What it returns has them, once the pipeline has run.
-func (s *Snapshot) oldest(ctx context.Context, pipe redis.Pipeliner, name string, state priority.State) func() []redis.Z {
-	key := s.Store.Keys(name).Pending
-	// Those of a flood have negative scores, the oldest next to zero, and count for longer than the
-	// lease of others. What is due later is not pending yet.
-	score := func(age time.Duration) int64 { return 256 * s.Now.Add(-age).UnixMilli() }
-	since, floodSince, until := score(min(state.Lease, state.Oldest)), score(state.Oldest), score(-time.Since(s.At)-time.Millisecond)
-	ordinary := pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: since, Stop: until, ByScore: true, Count: mostBacklog})
-	flood := pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: -floodSince, Stop: -until, ByScore: true, Rev: true, Count: mostBacklog})
-	return func() []redis.Z { return slices.Concat(ordinary.Val(), flood.Val()) }
+// floodBegan returns when the first document of a backlog was due, by this process's clock.
+func (s *Snapshot) floodBegan(first backlog.Document) time.Time {
+	return s.At.Add(-first.Age).UTC().Truncate(time.Second)
 }
 
-// wait adds pending documents to a level.
-func (t *Top) wait(level priority.Level, n, ageMS int64) bool {
-	if level < priority.First || int(level) > len(t.Levels) {
-		return false
-	}
-	l := &t.Levels[level-1]
-	l.Pending += n
-	l.OldestMS = max(l.OldestMS, ageMS)
-	return true
+func (s *Snapshot) backlogs() backlog.Reader {
+	return backlog.Reader{Client: s.Client, Store: s.Store, Began: s.Now, Now: s.Now.Add(time.Since(s.At))}
 }
