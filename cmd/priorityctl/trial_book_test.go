@@ -21,9 +21,9 @@ type document struct {
 	rule         priority.Rule
 	priority.Decision
 
-	decided span          // the call that gave it a level
+	decided period        // the call that gave it a level
 	older   time.Duration // for how much longer than that it has been due, as Redis was told afterwards
-	ended   span          // the call of Done; zero: none returned
+	ended   period        // the call of Done; zero: none returned
 	endedBy string
 	failed  bool // no call gave it a level
 
@@ -31,14 +31,14 @@ type document struct {
 	forgotten bool // it was served, and no Done was called
 }
 
-// span is the time that something took. What is true at any time in it may be said.
-type span struct{ began, ended time.Time }
+// period is the time that something took. What is true at any time in it may be said.
+type period struct{ began, ended time.Time }
 
 // within measures a call.
-func within(call func()) span {
+func within(call func()) period {
 	began := time.Now()
 	call()
-	return span{began, time.Now()}
+	return period{began, time.Now()}
 }
 
 // bounds are what a number may be, as calls were under way while it was read.
@@ -81,7 +81,7 @@ func (b *book) change(d *document, how func(*document)) {
 	how(d)
 }
 
-// number counts documents: those for which it is certain during all of a span, and those for which
+// number counts documents: those for which it is certain during all of a period, and those for which
 // it may be so at some time in it.
 func (b *book) number(which which, certain, possible func(*document) bool) (n bounds) {
 	b.mu.Lock()
@@ -100,8 +100,8 @@ func (b *book) number(which which, certain, possible func(*document) bool) (n bo
 	return n
 }
 
-// pending is how many documents waited or were served during a span, by load.
-func (b *book) pending(which which, during span) bounds {
+// pending is how many documents waited or were served during a period, by load.
+func (b *book) pending(which which, during period) bounds {
 	return b.number(which, func(d *document) bool {
 		return byLoad(d) && !d.scheduled && !d.decided.ended.IsZero() && d.decided.ended.Before(during.began) && (d.ended.began.IsZero() || d.ended.began.After(during.ended))
 	}, func(d *document) bool {
@@ -110,7 +110,7 @@ func (b *book) pending(which which, during span) bounds {
 }
 
 // oldest is for how many milliseconds the oldest pending document had been due.
-func (b *book) oldest(which which, during span) (age bounds) {
+func (b *book) oldest(which which, during period) (age bounds) {
 	b.number(which, func(d *document) bool {
 		if pending := byLoad(d) && !d.scheduled && (d.ended.ended.IsZero() || d.ended.ended.After(during.began)); pending && !d.decided.began.After(during.ended) {
 			age.most = max(age.most, (during.ended.Sub(d.decided.began)+d.older).Milliseconds()+1)
@@ -125,7 +125,7 @@ func (b *book) oldest(which which, during span) (age bounds) {
 
 // lastMinute is how many documents got a level, or were done, in the last minute, as reports say it
 // that are at most so old: a report covers 55 to 60 seconds.
-func (b *book) lastMinute(which which, during span, late time.Duration, of func(*document) span) bounds {
+func (b *book) lastMinute(which which, during period, late time.Duration, of func(*document) period) bounds {
 	const shortest, longest = 55 * time.Second, 60 * time.Second
 	return b.number(which, func(d *document) bool {
 		at := of(d)
@@ -137,7 +137,7 @@ func (b *book) lastMinute(which which, during span, late time.Duration, of func(
 }
 
 // reported is how many documents got a level, or were done, by reports that are at most so old.
-func (b *book) reported(which which, during span, late time.Duration, of func(*document) span) bounds {
+func (b *book) reported(which which, during period, late time.Duration, of func(*document) period) bounds {
 	return b.number(which, func(d *document) bool {
 		at := of(d)
 		return !at.ended.IsZero() && at.ended.Before(during.began.Add(-late))
@@ -147,8 +147,8 @@ func (b *book) reported(which which, during span, late time.Duration, of func(*d
 	})
 }
 
-func whenDecided(d *document) span { return d.decided }
-func whenEnded(d *document) span   { return d.ended }
+func whenDecided(d *document) period { return d.decided }
+func whenEnded(d *document) period   { return d.ended }
 
 // forgotten returns the documents for which no Done was called.
 func (b *book) forgotten() (all []*document) {

@@ -38,7 +38,7 @@ func clockStep(f *trial) {
 	documents := f.submit(workers[0], "acme", 20)
 	f.reported()
 	f.age(-off, documents...)
-	f.names(truth{check: "clock", customers: []string{"acme"}, documents: func(during span) bounds { return f.book.pending(ofCustomer("acme"), during) }})
+	f.names(truth{check: "clock", customers: []string{"acme"}, documents: func(during period) bounds { return f.book.pending(ofCustomer("acme"), during) }})
 }
 
 // otherClock leads to Redis, and what Redis says of the time is wrong.

@@ -28,8 +28,8 @@ func poison(f *trial) {
 	f.reported()
 	f.age(2*time.Minute, d)
 	f.names(truth{check: "poison", customers: []string{"acme"}})
-	if got := objects(f.T, f.ok("get", "acme", "-json"))[0]; !strings.Contains(fmt.Sprint(got), d.id) {
-		f.Errorf("get does not name %s: %v", d.id, got)
+	if said := f.ok("get", "acme"); !strings.Contains(said, d.id) {
+		f.Errorf("get does not name %s: %s", d.id, said)
 	}
 }
 
@@ -45,7 +45,7 @@ func flood(f *trial) {
 
 // floods says who floods, and how many documents there are beyond the last load.
 func (f *trial) floods(names ...string) truth {
-	return truth{check: "floods", customers: names, fine: true, documents: func(during span) bounds {
+	return truth{check: "floods", customers: names, fine: true, documents: func(during period) bounds {
 		return f.book.pending(ofCustomer(names...).and(ofFlood), during)
 	}}
 }
@@ -138,7 +138,7 @@ func slow(f *trial) {
 func wrongCalls(f *trial) {
 	workers := f.busy()
 	f.submit(workers[2], "", 7)
-	f.names(truth{check: "errors", documents: func(during span) bounds { return f.book.lastMinute(failed, during, f.late(), whenDecided) }})
+	f.names(truth{check: "errors", documents: func(during period) bounds { return f.book.lastMinute(failed, during, f.late(), whenDecided) }})
 }
 
 // No worker takes what has level 2 or more.
@@ -154,7 +154,7 @@ func stuck(f *trial) {
 			f.age(2*time.Minute, d)
 		}
 	}
-	f.names(append(allow("waits"), truth{check: "stuck", documents: func(during span) bounds {
+	f.names(append(allow("waits"), truth{check: "stuck", documents: func(during period) bounds {
 		return f.book.pending(func(d *document) bool { return d.Level > 1 && !d.failed }, during)
 	}})...)
 }

@@ -136,7 +136,7 @@ func (f *trial) decide(w *worker, customer string, n int, rule priority.Rule, ca
 	documents, sent := make([]*document, n), make([]priority.Document, n)
 	for i := range documents {
 		sent[i].ID = fmt.Sprintf("%s-%d", w.name, f.queue.number())
-		documents[i] = &document{customer: customer, id: sent[i].ID, by: w.name, rule: rule, decided: span{began: time.Now()}}
+		documents[i] = &document{customer: customer, id: sent[i].ID, by: w.name, rule: rule, decided: period{began: time.Now()}}
 	}
 	f.book.write(documents)
 	decisions, err := call(sent)
@@ -157,9 +157,10 @@ func (f *trial) decide(w *worker, customer string, n int, rule priority.Rule, ca
 type fate int
 
 const (
-	ends      fate = iota // the worker calls Done
-	fails                 // it is put back, and no Done is called
-	forgotten             // no Done is called, as if it were not known how
+	ends          fate = iota // the worker calls Done
+	fails                     // it is put back, and no Done is called
+	endsElsewhere             // the worker calls Done, where the document is not pending
+	forgotten                 // no Done is called, as if it were not known how
 )
 
 // serve lets workers take documents, the first level first, until the trial ends.
@@ -179,6 +180,11 @@ func (f *trial) serve(takes time.Duration, fateOf func(*document) fate, workers 
 					}
 				case fails:
 					f.queue.put(d)
+				case endsElsewhere:
+					if ended, err := w.Done(f.ctx, d.customer, d.id, takes); ended.Level > 0 || err != nil && f.ctx.Err() == nil {
+						f.Errorf("%s ended %+v, %v", w.name, ended, err)
+					}
+					fallthrough
 				case forgotten:
 					f.book.change(d, func(d *document) { d.forgotten = true })
 				}

@@ -13,7 +13,7 @@ import (
 type numbers struct {
 	*trial
 	out    string        // what a command has printed
-	during span          // while it did
+	during period        // while it did
 	late   time.Duration // how old reports were
 }
 
@@ -39,7 +39,7 @@ func (n *numbers) atLeast(what string, number int64, b bounds) {
 	n.exact(what, number, bounds{0, b.most})
 }
 
-func (n *numbers) lastMinute(which which, of func(*document) span) bounds {
+func (n *numbers) lastMinute(which which, of func(*document) period) bounds {
 	return n.book.lastMinute(which, n.during, n.late, of)
 }
 

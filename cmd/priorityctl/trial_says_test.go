@@ -18,10 +18,10 @@ type truth struct {
 	check     string
 	customers []string // exactly these; nil: any
 	workers   []string
-	documents func(during span) bounds // nil: any number
-	atLeast   bool                     // a smaller number is true, too
-	fine      bool                     // it is found, though the status is ok
-	allowed   bool                     // it need not be found
+	documents func(during period) bounds // nil: any number
+	atLeast   bool                       // a smaller number is true, too
+	fine      bool                       // it is found, though the status is ok
+	allowed   bool                       // it need not be found
 }
 
 // allow lets checks find what is true besides.
@@ -102,13 +102,13 @@ func (f *trial) look(truths []truth) (missing []string, out string) {
 }
 
 // isFoundBy reports whether a check finds all that is wrong.
-func (t truth) isFoundBy(c found, during span) bool {
+func (t truth) isFoundBy(c found, during period) bool {
 	return t.allows(c, during) && (c.Status == insight.OK) == t.fine && (c.Remedy != "" || t.fine) &&
 		len(c.customers()) >= len(t.customers) && len(c.Workers) >= len(t.workers)
 }
 
 // allows reports whether what a check finds is so.
-func (t truth) allows(c found, during span) bool {
+func (t truth) allows(c found, during period) bool {
 	if t.check != c.Check || !isSome(c.customers(), t.customers) || !isSome(c.Workers, t.workers) {
 		return false
 	}
