@@ -37,7 +37,7 @@ func (s *Snapshot) clockChecks(ctx context.Context, top *Top) (checks []Check) {
 		case withUs > 0:
 			agreed = " and of " + Plural(withUs, "worker")
 		case withRedis > 0:
-			agreed = "; " + Plural(withRedis, "worker") + " agree with Redis, so this machine's is wrong"
+			agreed = ", which is wrong: Redis agrees with " + Plural(withRedis, "worker")
 		}
 		checks = append(checks, finding("clock.redis", "off", off(s.ahead), "agreed", agreed))
 	}

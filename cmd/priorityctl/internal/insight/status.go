@@ -18,7 +18,8 @@ import (
 // says what to do. top and overrides are read separately.
 func (s *Snapshot) Status(ctx context.Context, top *Top, overrides []Override) []Check {
 	done := s.doneChecks(top)
-	return slices.Concat(s.redisChecks(ctx), []Check{s.policiesCheck()}, s.fleetChecks(ctx, Worst(done) != OK), s.clockChecks(ctx, top),
+	notDone := slices.ContainsFunc(done, func(c Check) bool { return c.Check == "done" && c.Status != OK })
+	return slices.Concat(s.redisChecks(ctx), []Check{s.policiesCheck()}, s.fleetChecks(ctx, notDone), s.clockChecks(ctx, top),
 		[]Check{s.waitsCheck(top)}, top.stuckChecks(), done, s.errorChecks(), s.floodChecks(top), s.overrideChecks(overrides))
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/docpriority/priority/internal/backlog"
 	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/itemerrors"
+	"github.com/docpriority/priority/internal/keys"
 )
 
 // Level is what happened at a level in the last minute, and what waits there now.
@@ -93,7 +94,8 @@ type Busy struct {
 	// due; zero: there is none.
 	FloodBegan time.Time `json:"flood_began,omitzero"`
 
-	lostLately int64 // in the last hour
+	lostLately int64            // in the last hour
+	lostFirst  backlog.Document // of these the first
 }
 
 // pending is how many documents of the customer are pending, by load.
@@ -150,20 +152,31 @@ func (s *Snapshot) Top(ctx context.Context) (*Top, error) {
 
 // addLost counts the documents whose lease ended within a day. A flood's has a lease of a day.
 func (s *Snapshot) addLost(ctx context.Context, all []Busy) {
-	pipe, lost := s.Client.Pipeline(), make([][2]*redis.IntCmd, len(all))
+	pipe := s.Client.Pipeline()
+	lost := make([]struct{ day, hour *redis.IntCmd }, len(all))
+	first := make([]*redis.ZSliceCmd, len(all))
 	for i, b := range all {
 		if b.State == nil || b.State.Rule != priority.ByLoad {
 			continue
 		}
-		since := func(age time.Duration) string { return fmt.Sprint(256 * s.Now.Add(-age).UnixMilli()) }
-		for part, within := range []time.Duration{24*time.Hour - b.State.Lease, time.Hour} {
-			lost[i][part] = pipe.ZCount(ctx, s.Store.Keys(b.Exact()).Pending, since(b.State.Lease+within), "("+since(b.State.Lease))
-		}
+		key, ends := s.Store.Keys(b.Exact()).Pending, s.Now.Add(-b.State.Lease)
+		since := func(age time.Duration) string { return fmt.Sprint(256 * ends.Add(-age).UnixMilli()) }
+		lost[i].day = pipe.ZCount(ctx, key, since(24*time.Hour-b.State.Lease), "("+since(0))
+		lost[i].hour = pipe.ZCount(ctx, key, since(time.Hour), "("+since(0))
+		first[i] = pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: since(time.Hour), Stop: "(" + since(0), ByScore: true, Count: 1})
 	}
 	_, _ = pipe.Exec(ctx) // what cannot be counted is not known
 	for i, counted := range lost {
-		if counted[0] != nil {
-			all[i].Lost, all[i].lostLately = counted[0].Val(), min(counted[0].Val(), counted[1].Val())
+		if counted.day == nil {
+			continue
+		}
+		b := &all[i]
+		b.Lost, b.lostLately = counted.day.Val(), min(counted.day.Val(), counted.hour.Val())
+		for _, z := range first[i].Val() {
+			member, _ := z.Member.(string)
+			who, id, _ := keys.Document(b.Exact(), member)
+			age := s.Now.Sub(time.UnixMilli(int64(z.Score) / 256))
+			b.lostFirst = backlog.Document{Customer: who, ID: id, Level: priority.Level(int64(z.Score) % 256), Age: age}
 		}
 	}
 }

@@ -42,10 +42,15 @@ func (s *Snapshot) waitsCheck(top *Top) Check {
 // few is how many documents that wait alone are named.
 const few = 2
 
-// alone reports whether the documents that wait at a level are so few that it says more of them
-// than of the level.
-func (t *Top) alone(l Level) bool {
-	return l.Stuck() && l.Pending <= few && slices.ContainsFunc(t.Levels, func(other Level) bool { return other.Done > 0 })
+// alone reports whether so few documents wait at a level that it says more of them than of the level.
+func (t *Top) alone(l Level) bool { return l.Stuck() && l.Pending <= few && t.passed(l) }
+
+// passed reports whether a level's documents wait, and not for others: later ones are done, or all
+// before them at once.
+func (t *Top) passed(l Level) bool {
+	return slices.ContainsFunc(t.Levels, func(other Level) bool { return other.Done > 0 }) &&
+		!slices.ContainsFunc(t.Levels[:l.Level-1], func(before Level) bool { return 10*before.P95() >= l.Oldest() }) ||
+		slices.ContainsFunc(t.Levels[l.Level:], func(later Level) bool { return later.Done > 0 })
 }
 
 // stuck returns the levels at which documents wait and none was done.
@@ -73,7 +78,7 @@ func (t *Top) stuckChecks() []Check {
 	}
 	var c Check
 	var ranges []string // such as "1–3" and "7"
-	var oldest, longest time.Duration
+	var oldest time.Duration
 	atLeast, of := "", make(map[string]int64)
 	for i, l := range levels {
 		c.Documents, oldest = c.Documents+l.Pending, max(oldest, l.Oldest())
@@ -92,25 +97,15 @@ func (t *Top) stuckChecks() []Check {
 		*end = fmt.Sprintf("%s–%d", from, l.Level)
 	}
 	most := ""
-	names := slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
-	if of[names[0]] > c.Documents/2 && len(names) > 1 {
-		most = "; most are of " + Shown(names[0])
+	c.Customers = namesOf(of)
+	if first := c.Customers[0].Exact(); of[first] > c.Documents/2 && len(of) > 1 {
+		most = "; most are of " + Shown(first)
 	}
-	for _, name := range names {
-		c.Customers = append(c.Customers, customer.NameOf(name))
-	}
-	first, kind, later, done := levels[0], "stuck", false, false
-	for _, l := range t.Levels {
-		done = done || l.Done > 0
-		later = later || l.Done > 0 && l.Level > first.Level
-		if l.Level < first.Level {
-			longest = max(longest, l.P95())
-		}
-	}
+	kind := "stuck"
 	switch {
-	case !done:
+	case !slices.ContainsFunc(t.Levels, func(l Level) bool { return l.Done > 0 }):
 		kind = "stuck.all"
-	case later || 10*longest < first.Oldest(): // so no backlog before them takes all workers
+	case t.passed(levels[0]):
 		kind = "stuck.passed"
 	}
 	return []Check{c.as(kind, "levels", strings.Join(ranges, ", "), "pending", atLeast+Group(c.Documents), "oldest", ago(oldest), "most", most)}
@@ -122,49 +117,70 @@ func (s *Snapshot) doneChecks(top *Top) []Check {
 	if s.Full() {
 		return []Check{finding("done.full")}
 	}
-	var checks []Check
 	var late []backlog.Document
 	for _, l := range top.Levels {
-		switch {
-		case top.alone(l):
-			checks = append(checks, poison(l.Waiting, l.Pending, "while others are done"))
-		case len(l.late) > 0 && len(l.late) <= few:
-			checks = append(checks, poison(l.late[0], int64(len(l.late)), "though 95 of 100 of the level were done within "+About(l.P95())))
-		default:
-			late = append(late, l.late...)
+		if late = append(late, l.late...); top.alone(l) {
+			late = append(late, l.Waiting)
 		}
 	}
-	var lost Check
-	for _, b := range slices.SortedStableFunc(slices.Values(top.Busiest), func(a, b Busy) int { return cmp.Compare(b.lostLately, a.lostLately) }) {
+	var lost []Busy
+	var c Check
+	for _, b := range top.Busiest {
 		if b.lostLately > 0 {
-			lost.Customers, lost.Documents = append(lost.Customers, b.Name), lost.Documents+b.lostLately
+			lost, c.Documents = append(lost, b), c.Documents+b.lostLately
 		}
 	}
-	kind, oldest := "done.lost", time.Duration(0)
-	if lost.Documents == 0 {
-		kind = "done.late"
-		of := make(map[string]int64)
+	kind, oldest, of := "done.lost", time.Duration(0), make(map[string]int64)
+	switch {
+	case c.Documents > few:
+		for _, b := range lost {
+			of[b.Exact()] = b.lostLately
+		}
+	case len(late) > few:
+		kind, c.Documents = "done.late", int64(len(late))
 		for _, d := range late {
 			of[d.Customer]++
-			lost.Documents, oldest = lost.Documents+1, max(oldest, d.Age)
+			oldest = max(oldest, d.Age)
 		}
-		for _, name := range slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) }) {
-			lost.Customers = append(lost.Customers, customer.NameOf(name))
-		}
+	default:
+		return top.poisonChecks(lost, late)
 	}
-	switch {
-	case lost.Documents > 0:
-		var suspects string
-		lost.processes, suspects = s.suspects()
-		checks = append(checks, lost.as(kind, "suspects", suspects, "oldest", ago(oldest)))
-	case checks == nil:
+	c.Customers = namesOf(of)
+	var suspects string
+	c.processes, suspects = s.suspects()
+	return []Check{c.as(kind, "suspects", suspects, "oldest", ago(oldest))}
+}
+
+// namesOf returns the customers, those with the most documents first.
+func namesOf(documents map[string]int64) (names []customer.Name) {
+	for _, name := range slices.SortedFunc(maps.Keys(documents), func(a, b string) int {
+		return cmp.Or(cmp.Compare(documents[b], documents[a]), cmp.Compare(a, b))
+	}) {
+		names = append(names, customer.NameOf(name))
+	}
+	return names
+}
+
+// poisonChecks name the few documents that get no Done.
+func (t *Top) poisonChecks(lost []Busy, late []backlog.Document) (checks []Check) {
+	for _, b := range lost {
+		checks = append(checks, poison(b.lostFirst, "longer than its lease, so it counts no more"))
+	}
+	for _, d := range late {
+		though := "while others are done"
+		if l := t.Levels[d.Level-1]; l.Done > 0 {
+			though = "though 95 of 100 of the level were done within " + About(l.P95())
+		}
+		checks = append(checks, poison(d, though))
+	}
+	if checks == nil {
 		checks = append(checks, finding("done"))
 	}
 	return checks
 }
 
-func poison(oldest backlog.Document, n int64, though string) Check {
-	c := Check{Customers: []customer.Name{customer.NameOf(oldest.Customer)}, Documents: n}
+func poison(oldest backlog.Document, though string) Check {
+	c := Check{Customers: []customer.Name{customer.NameOf(oldest.Customer)}, Documents: 1}
 	return c.as("poison", "document", Shown(oldest.ID), "level", fmt.Sprint(oldest.Level), "oldest", ago(oldest.Age), "though", though)
 }
 

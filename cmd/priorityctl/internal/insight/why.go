@@ -142,7 +142,7 @@ func (c *Customer) Why() string {
 		fmt.Fprintf(&why, " The first document of the flood that still waits is from %s.", Moment(c.FloodBegan))
 	}
 	if c.oldest.Age > c.oldestAt.lateAfter() {
-		fmt.Fprintf(&why, " Its oldest document, %s, waits at level %d, where 95 of 100 were done within %s: it fails again and again, its worker is lost, or no Done is sent for it.",
+		fmt.Fprintf(&why, " Its oldest document, %s, waits at level %d, where 95 of 100 were done within %s: it takes long, fails again and again, its worker is lost, or no Done is sent for it.",
 			Shown(c.oldest.ID), c.oldest.Level, About(c.oldestAt.P95()))
 	}
 	if c.Lost > 0 {

@@ -35,12 +35,12 @@ var words = map[string]struct {
 	"degraded": {"degraded", Warning, "{workers}: Redis was not reached at the latest report, so each decides by itself", "see their logs, and the network between them and Redis"},
 
 	"prefix":        {"prefix", OK, "no worker reports with another prefix or in another database of this server", ""},
-	"prefix.some":   {"prefix", OK, "not known: there are too many keys to look for workers with other prefixes", ""},
+	"prefix.some":   {"prefix", OK, "no worker is known with another prefix; this server has more keys or databases than were looked at", ""},
 	"prefix.others": {"prefix", Warning, "other workers report to this server: {places}", "if they are of this fleet, give all processes one prefix and one database: else they share no counts, and a Done ends nothing"},
 
 	"clock":         {"clock", OK, "Redis, this machine and the workers agree to within a minute", ""},
 	"clock.redis":   {"clock", Warning, "Redis's clock is {off} this machine's{agreed}", "set the wrong one, by NTP; until then times, pending documents and the oldest are not right here"},
-	"clock.workers": {"clock", Warning, "{workers}: their clocks are up to {off} Redis's", "set their clocks, by NTP. Levels rest on Redis's clock, but their logs do not"},
+	"clock.workers": {"clock", Warning, "{workers}: the clock is up to {off} Redis's", "set it, by NTP. Levels rest on Redis's clock, but the logs of these workers do not"},
 	"clock.step":    {"clock", Warning, "{documents} of {customers} are due later, and none was submitted with a delay: Redis's clock went back", "nothing is lost: they count again when the clock is where it was; until then pending documents and the oldest are too few"},
 
 	"waits":         {"waits", OK, "{waits}", ""},
@@ -55,12 +55,12 @@ var words = map[string]struct {
 	"stuck.passed": {"stuck", Warning, "No document of level {levels} was done in the last minute; {pending} pending, the oldest for {oldest}{most}; of others some were done", "they do not wait for others: see whether Done is called for them, whether they fail, and whether the queue serves by level"},
 	"stuck.all":    {"stuck", Warning, "No document of any level was done in the last minute; {pending} pending at level {levels}, the oldest for {oldest}{most}", "see whether workers take documents from the queue, and whether they call Done"},
 
-	"poison": {"poison", Warning, "{document} of {customers} waits at level {level} for {oldest}, {though}", "it fails again and again, or its worker is lost, or sends no Done: look for its id in the workers' logs; if it is given up, call Done"},
+	"poison": {"poison", Warning, "{document} of {customers} waits at level {level} for {oldest}, {though}", "it takes long, fails again and again, its worker is lost, or no Done is sent: look for its id in the workers' logs; if it was given up, call Done"},
 
 	"done":      {"done", OK, "no document is known that lacks its Done", ""},
 	"done.full": {"done", Warning, "not known: no report is written while Redis is full", "see redis"},
 	"done.lost": {"done", Warning, "at least {documents} of {customers}: no Done within the lease in the last hour, so presumed lost{suspects}", doneRemedy},
-	"done.late": {"done", Warning, "at least {documents} of {customers}: no Done, while later ones of the same level are done; the oldest for {oldest}{suspects}", doneRemedy},
+	"done.late": {"done", Warning, "at least {documents} of {customers}: no Done, while others are done soon; the oldest for {oldest}{suspects}", doneRemedy},
 
 	"errors.not_counted":     {"errors", Warning, "{documents} {says} in the last minute", "priorityctl ping says why"},
 	"errors.outcome_unknown": {"errors", Warning, "{documents} {says} in the last minute", "Redis answers late: priorityctl ping"},

@@ -114,7 +114,10 @@ func (s *Snapshot) elsewhere(ctx context.Context) Check {
 				kind = "prefix.some"
 			}
 			for _, prefix := range prefixes {
-				reports, _ := fleet.Read(ctx, client, prefix) // which this user may not read, perhaps
+				reports, err := fleet.Read(ctx, client, prefix)
+				if err != nil { // this user may not
+					kind = "prefix.some"
+				}
 				reports = slices.DeleteFunc(reports, func(r fleet.Report) bool { return !r.Here() })
 				if len(reports) == 0 || prefix == s.Prefix && database == ours {
 					continue
