@@ -123,24 +123,24 @@ func (b *book) oldest(which which, during period) (age bounds) {
 	return age
 }
 
-// lastMinute is how many documents got a level, or were done, in the last minute, as reports say it
-// that are at most so old: a report covers 55 to 60 seconds.
-func (b *book) lastMinute(which which, during period, late time.Duration, of func(*document) period) bounds {
+// lastMinute is how many documents got a level, or were done, in the last minute, by reports of
+// what was until then: a report covers 55 to 60 seconds.
+func (b *book) lastMinute(which which, during period, reported time.Time, of func(*document) period) bounds {
 	const shortest, longest = 55 * time.Second, 60 * time.Second
 	return b.number(which, func(d *document) bool {
 		at := of(d)
-		return !at.ended.IsZero() && at.ended.Before(during.began.Add(-late)) && at.ended.After(during.ended.Add(-shortest))
+		return !at.ended.IsZero() && at.ended.Before(reported) && at.ended.After(during.ended.Add(-shortest))
 	}, func(d *document) bool {
 		at := of(d)
-		return !at.began.IsZero() && at.began.Before(during.ended) && (at.ended.IsZero() || at.ended.After(during.began.Add(-late-longest)))
+		return !at.began.IsZero() && at.began.Before(during.ended) && (at.ended.IsZero() || at.ended.After(reported.Add(-longest)))
 	})
 }
 
-// reported is how many documents got a level, or were done, by reports that are at most so old.
-func (b *book) reported(which which, during period, late time.Duration, of func(*document) period) bounds {
+// inReports is how many documents got a level, or were done, by reports of what was until then.
+func (b *book) inReports(which which, during period, reported time.Time, of func(*document) period) bounds {
 	return b.number(which, func(d *document) bool {
 		at := of(d)
-		return !at.ended.IsZero() && at.ended.Before(during.began.Add(-late))
+		return !at.ended.IsZero() && at.ended.Before(reported)
 	}, func(d *document) bool {
 		at := of(d)
 		return !at.began.IsZero() && at.began.Before(during.ended)

@@ -25,7 +25,7 @@ func poison(f *trial) {
 	d := f.submitOnly(workers[1], "acme", 1)[0]
 	bad.Store(d)
 	f.queue.put(d)
-	f.reported()
+	f.underWay()
 	f.age(2*time.Minute, d)
 	f.names(truth{check: "poison", customers: []string{"acme"}})
 	if said := f.ok("get", "acme"); !strings.Contains(said, d.id) {
@@ -138,7 +138,7 @@ func slow(f *trial) {
 func wrongCalls(f *trial) {
 	workers := f.busy()
 	f.submit(workers[2], "", 7)
-	f.names(truth{check: "errors", documents: func(during period) bounds { return f.book.lastMinute(failed, during, f.late(), whenDecided) }})
+	f.names(truth{check: "errors", documents: func(during period) bounds { return f.book.lastMinute(failed, during, f.reportedUntil(), whenDecided) }})
 }
 
 // No worker takes what has level 2 or more.
@@ -148,7 +148,7 @@ func stuck(f *trial) {
 	f.serve(2*time.Millisecond, allEnd, workers...)
 	f.send(100*time.Millisecond, workers[0], customers(400)...)
 	documents := f.submit(workers[1], "acme", 20)
-	f.reported()
+	f.underWay()
 	for _, d := range documents {
 		if d.Level > 1 {
 			f.age(2*time.Minute, d)

@@ -12,15 +12,15 @@ import (
 // numbers compares what commands print with the book.
 type numbers struct {
 	*trial
-	out    string        // what a command has printed
-	during period        // while it did
-	late   time.Duration // how old reports were
+	out    string    // what a command has printed
+	during period    // while it did
+	until  time.Time // all workers had reported what they do
 }
 
 // read runs a command whose output is one JSON object, or several.
 func (n *numbers) read(command string, args ...string) *json.Decoder {
 	n.Helper()
-	n.late = n.trial.late()
+	n.until = n.reportedUntil()
 	n.during = within(func() { _, n.out, _ = n.ask(command, append(args, "-json")...) })
 	return json.NewDecoder(strings.NewReader(n.out))
 }
@@ -40,7 +40,7 @@ func (n *numbers) atLeast(what string, number int64, b bounds) {
 }
 
 func (n *numbers) lastMinute(which which, of func(*document) period) bounds {
-	return n.book.lastMinute(which, n.during, n.late, of)
+	return n.book.lastMinute(which, n.during, n.until, of)
 }
 
 // numbersAreRight fails the test for each number of top, workers and get that the book does not have.
@@ -111,8 +111,8 @@ func (n *numbers) workers() {
 		submitted := func(d *document) bool { return d.by == w.Name && !d.failed }
 		ended := func(d *document) bool { return d.endedBy == w.Name && d.rule == priority.ByLoad }
 		n.exact(w.Name+", documents", w.Documents, n.lastMinute(submitted, whenDecided))
-		n.exact(w.Name+", submitted", w.Submitted, n.book.reported(which(submitted).and(byLoad), n.during, n.late, whenDecided))
-		n.exact(w.Name+", ended", w.Ended, n.book.reported(ended, n.during, n.late, whenEnded))
+		n.exact(w.Name+", submitted", w.Submitted, n.book.inReports(which(submitted).and(byLoad), n.during, n.until, whenDecided))
+		n.exact(w.Name+", ended", w.Ended, n.book.inReports(ended, n.during, n.until, whenEnded))
 	}
 }
 
@@ -136,7 +136,7 @@ func (n *numbers) get(name string) {
 	for _, part := range c.Hour {
 		hour += part.Documents
 	}
-	n.atLeast("get: "+name+", in the last hour", hour, n.book.reported(all, n.during, n.late, whenDecided))
+	n.atLeast("get: "+name+", in the last hour", hour, n.book.inReports(all, n.during, n.until, whenDecided))
 	n.exact("get: "+name+", pending", c.State.Pending, n.book.pending(all, n.during))
 	n.exact("get: "+name+", pending beyond the last load", c.State.PendingFlood, n.book.pending(all.and(ofFlood), n.during))
 	n.exact("get: "+name+", oldest", c.State.OldestMS, n.book.oldest(all, n.during))

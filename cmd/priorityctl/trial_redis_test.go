@@ -20,7 +20,7 @@ func (f *trial) busy() (all []*worker) {
 	f.serve(2*time.Millisecond, allEnd, all...)
 	f.send(100*time.Millisecond, all[0], append(customers(20), "acme", "bakery")...)
 	f.send(100*time.Millisecond, all[1], append(customers(20), "chemist", "deli")...)
-	f.reported()
+	f.underWay()
 	return all
 }
 
@@ -139,7 +139,7 @@ func corrupt(f *trial) {
 	workers := f.busy()
 	f.client.RPush(f.Context(), keys.Prefix("").Of("forge", keys.Pending), "x")
 	f.submit(workers[2], "forge", 7)
-	lost := func(during period) bounds { return f.book.lastMinute(failed, during, f.late(), whenDecided) }
+	lost := func(during period) bounds { return f.book.lastMinute(failed, during, f.reportedUntil(), whenDecided) }
 	f.names(truth{check: "corrupt", documents: lost})
 	list := f.ok("list", "-corrupt", "-json")
 	if all := objects(f.T, list); len(all) != 1 || all[0]["customer"] != "forge" {

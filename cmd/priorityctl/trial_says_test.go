@@ -124,23 +124,35 @@ func isSome(names, all []string) bool {
 	return all == nil || !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(all, name) })
 }
 
+// underWay waits until some documents were done, and each worker that is here has reported that.
+func (f *trial) underWay() {
+	f.Helper()
+	redistest.Await(f.T, "documents are done", func() bool {
+		return f.book.number(byLoad, func(d *document) bool { return !d.ended.ended.IsZero() }, byLoad).least >= 20
+	})
+	f.reported()
+}
+
 // reported waits until each worker that is here has reported what it has done until now.
 func (f *trial) reported() {
 	f.Helper()
 	since := time.Now()
-	redistest.Await(f.T, "all workers report again", func() bool { return f.late() < time.Since(since) })
+	redistest.Await(f.T, "all workers report", func() bool { return f.reportedUntil().After(since) })
 }
 
-// late is how old the oldest report of a worker here is; an hour: that is not known.
-func (f *trial) late() (age time.Duration) {
+// reportedUntil returns until when all workers here have reported what they do; zero: that is not
+// known.
+func (f *trial) reportedUntil() (until time.Time) {
+	until = time.Now()
+	asked := until
 	reports, err := fleet.Read(f.Context(), f.client, "")
 	if err != nil || len(reports) == 0 {
-		return time.Hour
+		return time.Time{}
 	}
 	for _, r := range reports {
-		if r.Here() {
-			age = max(age, r.Age)
+		if at := asked.Add(-r.Age - 100*time.Millisecond); r.Here() && at.Before(until) { // it takes a while to write one
+			until = at
 		}
 	}
-	return age + 100*time.Millisecond
+	return until
 }

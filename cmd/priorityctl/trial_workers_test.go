@@ -70,7 +70,7 @@ func noDone(f *trial) {
 	for i, w := range workers {
 		f.send(100*time.Millisecond, w, fmt.Sprint("customer-", i), "acme")
 	}
-	f.reported()
+	f.underWay()
 	lost := f.awaitForgotten(30)
 	f.age(2*time.Minute, lost...)
 	f.names(append(allow("stuck"), f.lacksDone([]string{"w5", "w6"}))...)

@@ -29,7 +29,7 @@ type Level struct {
 	Waits
 
 	// Pending is how many documents of the level are pending, of the customers that the workers'
-	// reports name, and OldestMS the age of the oldest. AtLeast: not all were read. By count, what
+	// reports name, and OldestMS the age of the oldest. AtLeast: not all were read, or named. By count, what
 	// is pending is not known.
 	Pending  int64 `json:"pending"`
 	AtLeast  bool  `json:"at_least,omitempty"`
@@ -225,7 +225,7 @@ func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
 	for i := range t.Levels {
 		l := &t.Levels[i]
 		waits := levels[l.Level]
-		l.Pending, l.AtLeast, l.OldestMS, l.Waiting = waits.Pending, waits.AtLeast, waits.Oldest.Age.Milliseconds(), waits.Oldest
+		l.Pending, l.AtLeast, l.OldestMS, l.Waiting = waits.Pending, waits.AtLeast || s.samples(), waits.Oldest.Age.Milliseconds(), waits.Oldest
 		l.behind = i >= len(s.Policies.Policy.Loads) && l.Level <= s.Policies.Policy.Last() && slices.ContainsFunc(t.Levels[:i], func(l Level) bool { return l.Done > 0 })
 		l.of = make(map[string]int64)
 	}
@@ -245,6 +245,20 @@ func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
 		}
 	}
 	return err
+}
+
+// A report names at most so many busy customers, and so many others who wait.
+const busyOfReport, othersOfReport = 20, 10
+
+// samples reports whether customers may wait whom no report names, as one names as many as it can.
+func (s *Snapshot) samples() bool {
+	return slices.ContainsFunc(s.Reports, func(r fleet.Report) bool {
+		busy := 0
+		for _, b := range r.Busiest {
+			busy += oneIf(b.Documents > 0)
+		}
+		return busy >= busyOfReport || len(r.Busiest)-busy >= othersOfReport
+	})
 }
 
 // floodBegan returns when the first document of a backlog was due, by this process's clock.

@@ -184,6 +184,9 @@ func poison(oldest backlog.Document, though string) Check {
 	return c.as("poison", "document", Shown(oldest.ID), "level", fmt.Sprint(oldest.Level), "oldest", ago(oldest.Age), "though", though)
 }
 
+// settled is how long a worker has been here before it can be suspected.
+const settled = 30 * time.Second
+
 // suspects names the workers whose numbers of the last hour fit documents without a Done: they
 // submit and end none, while most others that submit end some; or they do neither, while others
 // end documents.
@@ -192,7 +195,7 @@ func (s *Snapshot) suspects() (who []Worker, says string) {
 	ending := 0
 	for _, w := range s.Workers {
 		switch {
-		case !w.counts:
+		case !w.counts || w.LastSeen.Sub(w.Since) < settled:
 		case w.Submitted > 0 && w.Ended > 0:
 			both = append(both, w)
 		case w.Submitted > 0:

@@ -32,7 +32,7 @@ func (s *Snapshot) workerChecks() []Check {
 	if s.ReportsErr != nil {
 		return []Check{finding("workers.unread", "why", OneLine(s.Hidden(s.ReportsErr)))}
 	}
-	var gone, degraded, odd, split, whole Check
+	var gone, degraded, odd, unlike Check
 	kind, replaced, last, here := "workers", int64(0), []string(nil), false
 	for _, w := range s.Workers {
 		here = here || w.Here
@@ -52,12 +52,8 @@ func (s *Snapshot) workerChecks() []Check {
 		case w.OddDigest:
 			odd.processes = append(odd.processes, w)
 		}
-		if w.Here && !w.unread {
-			if w.splits {
-				split.processes = append(split.processes, w)
-			} else {
-				whole.processes = append(whole.processes, w)
-			}
+		if w.unlike {
+			unlike.processes = append(unlike.processes, w)
 		}
 	}
 	switch {
@@ -82,12 +78,10 @@ func (s *Snapshot) workerChecks() []Check {
 	if odd.processes != nil {
 		checks = append(checks, odd.as("digest"))
 	}
-	switch {
-	case split.processes == nil || whole.processes == nil:
-	case len(split.processes) < len(whole.processes):
-		checks = append(checks, split.as("accounts.split"))
-	default:
-		checks = append(checks, whole.as("accounts.whole"))
+	if unlike.processes != nil && unlike.processes[0].splits {
+		checks = append(checks, unlike.as("accounts.split"))
+	} else if unlike.processes != nil {
+		checks = append(checks, unlike.as("accounts.whole"))
 	}
 	return checks
 }
