@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/keys"
 )
@@ -41,6 +42,13 @@ func flood(f *trial) {
 	f.reported()
 	f.names(f.floods("archive"))
 	f.numbersAreRight()
+	for level := range priority.Level(9) {
+		var out string
+		waits := f.book.pending(ofLevel(level+1, priority.ByLoad), within(func() { out = f.ok("list", "-json", "-level", fmt.Sprint(level+1)) }))
+		if waits.least > 0 && !strings.Contains(out, "archive") {
+			f.Errorf("%d wait at level %d, and list has %s", waits.least, level+1, out)
+		}
+	}
 }
 
 // floods says who floods, and how many documents there are beyond the last load.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"syscall"
 	"time"
@@ -68,12 +67,14 @@ func noDone(f *trial) {
 	f.serve(2*time.Millisecond, allEnd, workers[:4]...)
 	f.serve(2*time.Millisecond, func(*document) fate { return forgotten }, workers[4:]...)
 	for i, w := range workers {
-		f.send(100*time.Millisecond, w, fmt.Sprint("customer-", i), "acme")
+		f.send(100*time.Millisecond, w, customers(60)[10*i:10*i+10]...)
 	}
 	f.underWay()
 	lost := f.awaitForgotten(30)
 	f.age(2*time.Minute, lost...)
 	f.names(append(allow("stuck"), f.lacksDone([]string{"w5", "w6"}))...)
+	n := &numbers{trial: f}
+	n.workers() // with what each has submitted and ended
 }
 
 // awaitForgotten returns the documents without a Done, once there are some.

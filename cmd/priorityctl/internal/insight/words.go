@@ -66,6 +66,7 @@ var words = map[string]struct {
 	"errors.outcome_unknown": {"errors", Warning, "{documents} {says} in the last minute", "Redis answers late: priorityctl ping"},
 	"errors.invalid":         {"errors", Warning, "{documents} {says} in the last minute", "the workers' log has them"},
 	"errors.error":           {"errors", Warning, "{documents} {says} in the last minute", "the workers' log has them"},
+	"corrupt.keys":           {"corrupt", Warning, "{customers}: a key is corrupt, so each process decides by itself", "priorityctl list -corrupt names all such customers, and runbook 5 says how to remove only this key"},
 	"corrupt":                {"corrupt", Warning, "{documents} {says} in the last minute", "priorityctl list -corrupt names the customers"},
 
 	"floods":            {"floods", OK, "none is known", ""},
