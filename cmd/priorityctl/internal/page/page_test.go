@@ -138,7 +138,7 @@ func TestPages_Flood(t *testing.T) {
 	for path, texts := range map[string][]string{
 		"": {
 			`<th class="left" scope="row">1</th><td>21</td>`, `4 <strong class="bad">✗ stuck</strong></th><td>5,850</td>`, "<td>11</td><td>2m", `<strong class="figure">1s</strong><span class="faint">median`,
-			"No document of level 4–5 was done in the last minute; 11 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
+			"No document of level 4–5 was done in the last minute; at least 11 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
 			`<a class="name" href="customer?c=acme">`,
 		},
 		"customer?c=acme":    {`<strong class="figure">2</strong> <span class="faint">by the rule 3`, "&lt; -20 <strong>◂ -30</strong>", "30 documents since the last reset", "pinned to level 2, until", "acme pinned to level 2", "<td>210</td><td>8</td>", `<td>150</td><td>7`},
