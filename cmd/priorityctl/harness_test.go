@@ -27,11 +27,17 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if os.Getenv("PRIORITYCTL_TEST_WORKER") != "" {
+		drive(os.Stdin, os.Stdout)
+		return
+	}
 	if err := os.Setenv(urlVariable, "not named by the test"); err != nil {
 		panic(err)
 	}
 	_ = flag.Set("test.parallel", "6") // they wait more than they compute; -parallel says otherwise
-	os.Exit(m.Run())
+	status := m.Run()
+	installed.Remove()
+	os.Exit(status)
 }
 
 // secret is the password of all tests. Nothing may print it.

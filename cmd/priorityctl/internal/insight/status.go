@@ -19,7 +19,7 @@ func (s *Snapshot) Status(ctx context.Context, top *Top, overrides []Override) [
 	done := s.doneChecks(top)
 	notDone := slices.ContainsFunc(done, func(c Check) bool { return c.Check == "done" && c.Status != OK })
 	return slices.Concat(s.redisChecks(ctx), []Check{s.policiesCheck()}, s.WorkerChecks(ctx, notDone), s.clockChecks(ctx, top),
-		[]Check{s.waitsCheck(top)}, top.stuckChecks(), done, s.errorChecks(), s.floodChecks(top), s.overrideChecks(overrides))
+		[]Check{s.waitsCheck(top)}, top.stuckChecks(), done, top.corruptChecks(), s.errorChecks(), s.floodChecks(top), s.overrideChecks(overrides))
 }
 
 // Below are the findings that make what is said of a customer less true.
@@ -120,6 +120,21 @@ func (s *Snapshot) errorChecks() (checks []Check) {
 		}
 	}
 	return checks
+}
+
+// corruptChecks name the customers whose key is corrupt. Their documents get levels from each
+// process, so that no caller sees an error.
+func (t *Top) corruptChecks() []Check {
+	var c Check
+	for _, b := range t.Busiest {
+		if b.Corrupt != "" {
+			c.Customers = append(c.Customers, b.Name)
+		}
+	}
+	if c.Customers == nil {
+		return nil
+	}
+	return []Check{c.as("corrupt.keys")}
 }
 
 const (

@@ -36,11 +36,10 @@ func (s *Snapshot) WorkerChecks(ctx context.Context, notDone bool) []Check {
 		} else if !w.Follows {
 			kind = "workers.others"
 		}
-		known := w.Here && !w.unread
-		say("degraded", known && w.Degraded)
+		say("degraded", w.compared() && w.Degraded)
 		say("digest", w.OddDigest)
-		say("accounts.split", known && w.splits)
-		say("accounts.whole", known && !w.splits)
+		say("accounts.split", w.unlike && w.splits)
+		say("accounts.whole", w.unlike && !w.splits)
 	}
 	switch {
 	case s.Full():
@@ -53,11 +52,6 @@ func (s *Snapshot) WorkerChecks(ctx context.Context, notDone bool) []Check {
 	since := ""
 	if replaced > 0 {
 		since = fmt.Sprintf("; %s gone within the hour, and as many have started since", Plural(replaced, "worker"))
-	}
-	if split, whole := len(of["accounts.split"]), len(of["accounts.whole"]); split < whole {
-		delete(of, "accounts.whole")
-	} else if delete(of, "accounts.split"); split == 0 || whole == 0 {
-		delete(of, "accounts.whole")
 	}
 	checks := []Check{finding(kind, "following", s.Following(), "replaced", since, "prefix", Shown(s.Prefix))}
 	for _, kind := range []string{"gone", "degraded", "digest", "accounts.split", "accounts.whole"} {

@@ -52,6 +52,7 @@ type Worker struct {
 	counts bool          // whether it knows Submitted and Ended, and its clock
 	ahead  time.Duration // its clock, of Redis's
 	splits bool          // whether it splits names into accounts and users
+	unlike bool          // whether most others do otherwise
 }
 
 // silentAfter is how old a report may be before its process is said to hang.
@@ -90,6 +91,7 @@ func (s *Snapshot) workers() []Worker {
 		}
 	}
 	compareDigests(workers)
+	compareAccounts(workers)
 	slices.SortFunc(workers, func(a, b Worker) int {
 		switch {
 		case a.Here && !b.Here:
@@ -123,6 +125,29 @@ func compareDigests(workers []Worker) {
 			workers[i].OddDigest, workers[i].Why = true, "it decides by other policies than others do, or by another version of the library"
 		}
 	}
+}
+
+// compareAccounts finds the workers that split names into accounts and users, or do not, unlike most.
+func compareAccounts(workers []Worker) {
+	split, whole := 0, 0
+	for _, w := range workers {
+		split += oneIf(w.compared() && w.splits)
+		whole += oneIf(w.compared() && !w.splits)
+	}
+	for i := range workers {
+		if w := &workers[i]; split > 0 && whole > 0 && w.compared() && w.splits == (split < whole) {
+			w.unlike, w.Why = true, cmp.Or(w.Why, "it splits names into accounts and users, or does not, unlike others")
+		}
+	}
+}
+
+func (w Worker) compared() bool { return w.Here && !w.unread }
+
+func oneIf(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 func (s *Snapshot) workerOf(r fleet.Report) Worker {
@@ -228,6 +253,8 @@ func (s *Snapshot) Following() string {
 		return "no worker reports, so who follows is unknown"
 	case here == 1 && others == nil:
 		says = "the only worker follows"
+	case here == 2 && others == nil:
+		says = "both workers follow"
 	case others == nil:
 		says = fmt.Sprintf("all %s workers follow", Group(int64(here)))
 	case len(others) == 1:
