@@ -23,7 +23,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	env := environment{os.Getenv, defaultURL, terminalOf}
+	env := environment{os.Getenv, defaultURL, terminalOf, keysOf}
 	os.Exit(run(ctx, env, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
