@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -53,7 +52,7 @@ func newOverrideSet() *cobra.Command {
 	flags.IntVar(&set.level, "level", 0, "give every document this level")
 	flags.IntVar(&set.latest, "not-later-than", 0, "give no document a level that is processed later than this")
 	flags.IntVar(&set.earliest, "not-earlier-than", 0, "give no document a level that is processed earlier than this")
-	flags.Var((*span)(&set.lasts), "for", "how long, such as 90m, 24h or 14d, at most 30d")
+	flags.DurationVar(&set.lasts, "for", 0, "how long, such as 90m or 24h, at most 720h")
 	set.changeFlags.register(command)
 	from.register(command)
 	registerJSON(command)
@@ -102,29 +101,9 @@ func (s *overrideSet) check(command *cobra.Command) error {
 	case !command.Flags().Changed("for"):
 		return usageError("-for is missing: an override ends by itself, within 30 days")
 	case s.lasts < time.Millisecond || s.lasts > control.MaxOverride:
-		return usageError("-for %s: an override lasts from 1 ms to 30 days", insight.Span(s.lasts))
+		return usageError("-for %s is not from 1ms to %s", insight.Span(s.lasts), insight.Span(control.MaxOverride))
 	}
 	return s.changeFlags.check(command)
-}
-
-// span is a duration that may begin with days of 24 hours.
-type span time.Duration
-
-func (s *span) Type() string   { return "time" }
-func (s *span) String() string { return "" }
-
-func (s *span) Set(text string) error {
-	days, rest, found := strings.Cut(text, "d")
-	if !found {
-		days, rest = "0", text
-	}
-	n, err := strconv.ParseUint(days, 10, 16)
-	if err != nil {
-		return fmt.Errorf("%q is no time such as 90m, 24h or 14d", text)
-	}
-	lasts, err := time.ParseDuration(cmp.Or(rest, "0s"))
-	*s = span(time.Duration(n)*24*time.Hour + lasts)
-	return err
 }
 
 // overrideChange is an override that was set or ended, and the one before.
