@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -110,22 +109,10 @@ type RedisStore struct {
 	levels    Level // how many the queue has, whatever policies are followed
 }
 
-// policies are the policies that are followed.
-type policies struct {
-	base  *tier // for customers without a tier
-	tiers map[string]*tier
-}
-
 // means are the costs of documents, for the customers that this process has seen.
 type means struct {
 	costs fair.Costs // passed to Submit, in the team's unit
 	times fair.Costs // passed to Done, in seconds
-}
-
-// tier is a policy and its scripts.
-type tier struct {
-	policy             Policy
-	next, submit, peek *script.Script
 }
 
 var (
@@ -174,54 +161,6 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 		return nil, fmt.Errorf("%w option: Levels %d is not 1 to %d", ErrInvalid, s.levels, maxLevels)
 	}
 	return s, nil
-}
-
-// Follow makes later calls decide by other policies; nil: by those of the store's options. TierOf,
-// without which tiers have no effect, stays, and so does Last: the policies may not have more
-// levels. Calls in progress finish by the policies with which they began, and no count is lost or
-// doubled. An error wraps [ErrInvalid]; the store is then unchanged.
-func (s *RedisStore) Follow(followed *Policies) error {
-	if followed == nil {
-		followed = &s.own
-	}
-	if err := followed.Validate(s.levels); err != nil {
-		return err
-	}
-	// Each distinct policy's scripts are rendered once and reused.
-	var rendered []*tier
-	if before := s.policies.Load(); before != nil {
-		rendered = slices.AppendSeq([]*tier{before.base}, maps.Values(before.tiers))
-	}
-	render := func(policy Policy) *tier {
-		at := slices.IndexFunc(rendered, func(tier *tier) bool { return tier.policy.Equal(policy) })
-		if at < 0 {
-			at = len(rendered)
-			rendered = append(rendered, newTier(policy.WithDefaults(), s.levels, s.lease))
-		}
-		return rendered[at]
-	}
-	next := &policies{base: render(followed.Policy)}
-	if s.tierOf != nil && len(followed.Tiers) > 0 {
-		next.tiers = make(map[string]*tier, len(followed.Tiers))
-		for name, policy := range followed.Tiers {
-			next.tiers[name] = render(policy)
-		}
-	}
-	s.policies.Store(next)
-	return nil
-}
-
-func newTier(policy Policy, levels Level, lease time.Duration) *tier {
-	numbers := lua.Numbers{
-		Thresholds: policy.Thresholds, Interval: policy.ResetInterval, SinceLastReset: policy.ResetMode == SinceLastReset,
-		Lease: lease, Loads: policy.Loads, Turns: policy.Turns, Levels: int(levels), InOrder: policy.InOrder,
-	}
-	return &tier{
-		policy: policy,
-		next:   script.New(lua.With(lua.Next, numbers)),
-		submit: script.New(lua.With(lua.Submit, numbers)),
-		peek:   script.New(lua.With(lua.Peek, numbers)),
-	}
 }
 
 func (s *RedisStore) Peek(ctx context.Context, customer string) (State, error) {

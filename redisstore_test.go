@@ -319,3 +319,22 @@ func TestPeekEach(t *testing.T) {
 	_, err = store.PeekEach(ctx, []string{"acme", ""})
 	wantError(t, err, priority.ErrInvalid, "0 bytes")
 }
+
+// In order, a document that had a later level than the queue has now keeps no one from a level.
+func TestInOrder_FewerLevels(t *testing.T) {
+	client := redistest.Start(t).Client()
+	loads := make([]float64, 21) // so a first document, of load 1, has level 10
+	for i := range loads {
+		loads[i] = float64(i+1) / 10
+	}
+	submit := func(policy priority.Policy, levels priority.Level, document string) priority.Decision {
+		store := openStore(t, client, &priority.RedisOptions{Policy: policy, Levels: levels, Timeout: time.Minute})
+		return must(store.Submit(t.Context(), "acme", priority.Document{ID: document}))(t)
+	}
+	if got := submit(priority.Policy{Loads: loads}, 22, "before"); got.Level != 10 {
+		t.Errorf("before: %+v", got)
+	}
+	if got := submit(priority.Policy{InOrder: true}, 9, "after"); got.Level != 9 || got.RuleLevel != 9 {
+		t.Errorf("after: %+v, want level 9", got)
+	}
+}

@@ -33,6 +33,7 @@ type collector struct {
 	mu           sync.Mutex
 	window, hour recent
 	waiting      backlogs
+	added        int64 // the window's last step that is in the history; -1: none
 }
 
 // recent has the last twelve steps of a length since the member joined.
@@ -41,10 +42,11 @@ type recent struct {
 	all    []*step // the current one last; the others do not change
 }
 
-// step counts what happened in it. Those of the hour have customers and the waits of level 1
-// only.
+// step counts what happened in it. Those of the hour have customers, what was submitted and has
+// ended, and the waits of level 1 only.
 type step struct {
 	number               int64
+	submitted, ended     int64
 	byCount, byLoad      map[priority.Level]int64
 	overridden, fallback int64
 	errors               map[string]int64
@@ -84,7 +86,7 @@ func (r *recent) kept(up time.Duration) []*step {
 }
 
 func newCollector(joined time.Time) *collector {
-	return &collector{joined: joined, window: recent{length: stepLength}, hour: recent{length: PartLength}, waiting: make(backlogs)}
+	return &collector{joined: joined, window: recent{length: stepLength}, hour: recent{length: PartLength}, waiting: make(backlogs), added: -1}
 }
 
 // current returns the window's and the hour's step of a time. The caller holds mu.
@@ -136,6 +138,9 @@ func (c *collector) decided(now time.Time, rule priority.Rule, call observe.Call
 			customer, d := call.CustomerOf(at), call.Decisions[at]
 			level := bounded(d.Level)
 			window.decided(rule, level, d)
+			if rule == priority.ByLoad && !d.Degraded {
+				hour.submitted++
+			}
 			run.count(customer, decision{customer, now, rule, level, d.Count, d.Load, d.Pending})
 		}
 		run.end()
@@ -201,6 +206,7 @@ func (c *collector) ended(now time.Time, ended []priority.Ended) {
 			}
 			level, bucket := bounded(e.Level), bucketOf(e.Latency)
 			window.waited(level, bucket)
+			hour.ended++
 			if level == priority.First {
 				hour.waited(level, bucket)
 			}
@@ -262,6 +268,8 @@ func (c *collector) fill(r *Report, now time.Time) {
 	for _, s := range hour {
 		addWaits(&waits, s.waits)
 		inHour.addAll(s.customers)
+		r.Submitted += s.submitted
+		r.Ended += s.ended
 	}
 	r.FirstHour = waits[priority.First]
 	r.Busiest = busiest(now, inWindow, inHour, waiting)

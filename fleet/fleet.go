@@ -104,7 +104,9 @@ func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 	}
 	m := &Member{who: whoIs(opts.Name), store: store, seen: newCollector(time.Now())}
 	m.who.Levels, m.who.Accounts = store.Last(), store.Accounts()
-	m.writer = newWriter(client, keys.Prefix(store.Prefix()), m.who.ID, m.json)
+	m.writer = newWriter(client, keys.Prefix(store.Prefix()), m.who.ID, m.json, func(ending bool) ([]any, func()) {
+		return m.seen.history(time.Now(), ending)
+	})
 	log := &logger{Logger: cmp.Or(opts.Logger, slog.Default()), degraded: m.Degraded}
 	m.writer.onError = log.reports
 
@@ -138,6 +140,7 @@ func (m *Member) Status() control.Status { return m.follower.Status() }
 func (m *Member) Report() Report {
 	now := time.Now()
 	r := m.who
+	r.Written, r.Digest = now, m.store.Digest()
 	m.seen.fill(&r, now)
 	r.Degraded = m.Degraded()
 	r.Following = m.Status().Following

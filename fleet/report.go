@@ -45,6 +45,14 @@ type Report struct {
 	// Following says which of the operators' policies the process follows.
 	Following control.Following `json:"following"`
 
+	// Digest is the process's RedisStore.Digest, whoever set its policies: two processes with
+	// the same digest decide alike.
+	Digest string `json:"digest,omitempty"`
+
+	// Written is when the process wrote the report, by the clock of its own machine. The zero
+	// time: an older version wrote it, which knows neither this nor Digest, Submitted and Ended.
+	Written time.Time `json:"-"`
+
 	// ByCount and ByLoad count the documents by level, for the rule that decided. These are
 	// the levels that callers got, with overrides and fallbacks applied.
 	ByCount map[priority.Level]int64 `json:"by_count,omitempty"`
@@ -63,6 +71,13 @@ type Report struct {
 	// long documents of level 1 took in the last hour.
 	Waits     map[priority.Level]Histogram `json:"waits,omitempty"`
 	FirstHour Histogram                    `json:"first_hour,omitempty"`
+
+	// Submitted counts the documents that the process submitted in the last hour and Redis
+	// decided, and Ended those that it was told of by a Done that ended them. A document that is
+	// submitted again before its Done counts again. After an outage, Dones that reach Redis late
+	// may not count.
+	Submitted int64 `json:"submitted_hour,omitempty"`
+	Ended     int64 `json:"ended_hour,omitempty"`
 
 	// Busiest are the customers with the most documents in the window, at most 20, then at
 	// most 10 others with the most pending at their last decision, within a day, then at
@@ -114,6 +129,7 @@ const (
 	maxLevel     = 255
 	maxNumber    = 1e9  // so that no sum of reports overflows
 	maxMS        = 1e12 // 31 years
+	maxUnixMS    = 1e13 // the year 2286
 	maxClasses   = 20
 )
 
@@ -121,15 +137,20 @@ const (
 type fields struct {
 	Format int `json:"format"`
 	report
-	UpMS     int64 `json:"up_ms"`
-	WindowMS int64 `json:"window_ms"`
+	UpMS      int64 `json:"up_ms"`
+	WindowMS  int64 `json:"window_ms"`
+	WrittenMS int64 `json:"written_ms,omitempty"`
 }
 
 type report Report // without its methods
 
 // MarshalJSON returns the report as Redis holds it.
 func (r Report) MarshalJSON() ([]byte, error) {
-	return encode(fields{format, report(r), r.Up.Milliseconds(), r.Window.Milliseconds()})
+	f := fields{Format: format, report: report(r), UpMS: r.Up.Milliseconds(), WindowMS: r.Window.Milliseconds()}
+	if !r.Written.IsZero() {
+		f.WrittenMS = r.Written.UnixMilli()
+	}
+	return encode(f)
 }
 
 // UnmarshalJSON reads what MarshalJSON or another language's client writes. It ignores
@@ -142,11 +163,14 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 	if f.Format != format {
 		return fmt.Errorf("fleet: a report of format %d, which this version cannot read", f.Format)
 	}
-	if f.UpMS < 0 || f.WindowMS < 0 || f.UpMS > maxMS || f.WindowMS > maxMS {
-		return fmt.Errorf("fleet: bad report: up_ms %d, window_ms %d", f.UpMS, f.WindowMS)
+	if f.UpMS < 0 || f.WindowMS < 0 || f.WrittenMS < 0 || f.UpMS > maxMS || f.WindowMS > maxMS || f.WrittenMS > maxUnixMS {
+		return fmt.Errorf("fleet: bad report: up_ms %d, window_ms %d, written_ms %d", f.UpMS, f.WindowMS, f.WrittenMS)
 	}
 	read := Report(f.report)
 	read.Up, read.Window = time.Duration(f.UpMS)*time.Millisecond, time.Duration(f.WindowMS)*time.Millisecond
+	if f.WrittenMS > 0 {
+		read.Written = time.UnixMilli(f.WrittenMS)
+	}
 	if err := read.check(); err != nil {
 		return fmt.Errorf("fleet: bad report: %w", err)
 	}
@@ -173,7 +197,7 @@ func (r Report) check() error {
 			return fmt.Errorf("errors has %d of %.40q", n, class)
 		}
 	}
-	for _, text := range []string{r.Name, r.Language, r.Version, r.Host, string(r.Following.Code), r.Following.Detail} {
+	for _, text := range []string{r.Name, r.Language, r.Version, r.Host, string(r.Following.Code), r.Following.Detail, r.Digest} {
 		if len(text) > maxTextBytes {
 			return fmt.Errorf("a text of %d bytes", len(text))
 		}
@@ -183,8 +207,8 @@ func (r Report) check() error {
 		return fmt.Errorf("first_hour: %v", r.FirstHour)
 	case len(r.Errors) > maxClasses || len(r.Busiest) > mostBusiest+2*mostOthers:
 		return fmt.Errorf("%d classes of errors, %d customers", len(r.Errors), len(r.Busiest))
-	case !isNumber(r.Overridden) || !isNumber(r.Fallback) || !isLevel(r.Levels):
-		return fmt.Errorf("overridden %d, fallback %d, levels %d", r.Overridden, r.Fallback, r.Levels)
+	case !isNumber(r.Overridden) || !isNumber(r.Fallback) || !isNumber(r.Submitted) || !isNumber(r.Ended) || !isLevel(r.Levels):
+		return fmt.Errorf("overridden %d, fallback %d, submitted_hour %d, ended_hour %d, levels %d", r.Overridden, r.Fallback, r.Submitted, r.Ended, r.Levels)
 	case r.Following.Version < 0 || r.Following.Version > 1e13:
 		return fmt.Errorf("policies of version %d", r.Following.Version)
 	}

@@ -28,13 +28,14 @@ type Totals struct {
 	// Window is what the numbers below cover: the longest Window of a report.
 	Window time.Duration
 
-	// The rest are sums of the same fields over the processes here; FirstHour and a
-	// customer's Hour also include processes that are gone.
+	// The rest are sums of the same fields over the processes here; FirstHour, Submitted, Ended
+	// and a customer's Hour also include processes that are gone.
 	ByCount, ByLoad      map[priority.Level]int64
 	Overridden, Fallback int64
 	Errors               map[string]int64
 	Waits                map[priority.Level]Histogram
 	FirstHour            Histogram
+	Submitted, Ended     int64
 
 	// Busiest are all customers of the reports, the busiest first. Their documents are
 	// added up. Level, Ago and the other fields of the latest decision come from the most
@@ -62,6 +63,8 @@ func Add(reports []Report) Totals {
 			t.add(r)
 		}
 		add(&first, r.FirstHour)
+		t.Submitted += r.Submitted
+		t.Ended += r.Ended
 		for _, b := range r.Busiest {
 			busiest[b.Customer] = joined(busiest[b.Customer], b, r)
 		}

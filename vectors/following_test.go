@@ -36,6 +36,7 @@ type (
 		Version     int64                        `json:"version"`
 		Code        control.Code                 `json:"code,omitempty"`
 		Policies    map[string]priority.Policies `json:"policies"` // by tier
+		Digest      string                       `json:"digest"`
 	}
 )
 
@@ -98,7 +99,7 @@ func follow(t *testing.T, client *redis.Client, c followingCase) {
 		}
 		_ = follower.Refresh(ctx) // the code says why it fails
 		status := follower.Status()
-		step.Code, step.Version = status.Code, status.Version
+		step.Code, step.Version, step.Digest = status.Code, status.Version, store.Digest()
 		step.Policies = make(map[string]priority.Policies)
 		for _, tier := range []string{"none", "gold"} {
 			step.Policies[tier] = priority.Policies{Policy: store.PolicyOf(tier)}

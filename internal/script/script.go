@@ -20,6 +20,9 @@ func New(text string) *Script {
 	return &Script{Text: text, text: []byte(text), digest: []byte(hex.EncodeToString(sum[:]))}
 }
 
+// SHA1 returns the digest by which Redis knows the script.
+func (s *Script) SHA1() string { return string(s.digest) }
+
 // Call is one call of one script.
 type Call struct {
 	Script    *Script

@@ -13,6 +13,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/backlog"
 	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/keys"
 )
@@ -115,17 +116,17 @@ func (s *Snapshot) addUsers(ctx context.Context, c *Customer) error {
 		}
 	}
 	if c.State.Pending > 0 && (s.Accounts || len(s.Reports) == 0) {
-		pipe := s.Client.Pipeline()
-		documents := s.oldest(ctx, pipe, name, c.State)
-		if _, err := pipe.Exec(ctx); err != nil {
-			return fmt.Errorf("%s: pending documents: %w", Shown(name), err)
+		account := []backlog.Customer{{Name: name, State: c.State}}
+		documents, err := s.backlogs().Documents(ctx, account)
+		if err != nil {
+			return fmt.Errorf("%s: %w", Shown(name), err)
 		}
-		c.looked = int64(len(documents()))
-		for _, document := range documents() {
-			if who, _, ok := keys.Document(name, document.Member.(string)); ok && who != name {
-				user := users[who]
+		c.looked = int64(len(documents[0]))
+		for _, d := range documents[0] {
+			if d.Customer != name {
+				user := users[d.Customer]
 				user.Pending++
-				users[who] = user
+				users[d.Customer] = user
 			}
 		}
 	}

@@ -4,17 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/backlog"
 	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/itemerrors"
 )
@@ -30,6 +27,8 @@ type Level struct {
 	// workers' reports name, and OldestMS the age of the oldest.
 	Pending  int64 `json:"pending"`
 	OldestMS int64 `json:"oldest_ms"`
+
+	Waiting backlog.Document `json:"-"` // the oldest one
 }
 
 // Documents is how many documents were given the level.
@@ -79,10 +78,8 @@ type Top struct {
 	Missing Missing `json:"-"`       // why the State of some is nil
 }
 
-const (
-	mostLooked  = 100  // customers with documents that are looked at, and as many with pending ones only
-	mostBacklog = 1000 // documents of a customer that are looked at
-)
+// mostLooked is how many customers with documents are looked at, and as many with pending ones only.
+const mostLooked = 100
 
 // Top looks the customers up that the workers' reports name.
 func (s *Snapshot) Top(ctx context.Context) (*Top, error) {
@@ -141,54 +138,24 @@ func lookedAt(all []fleet.Busy) []fleet.Busy {
 	return append(busy, others[:min(mostLooked, len(others))]...)
 }
 
-// addBacklogs adds the pending documents of customers to the levels that the documents
-// have. Of a customer with more than mostBacklog, the oldest are looked at, and the others
-// count at the newest one's level.
+// addBacklogs adds the pending documents of customers to the levels that the documents have.
 func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
-	waiting := slices.DeleteFunc(slices.Clone(t.Busiest), func(b Busy) bool { return b.pending() == 0 })
-	pipe, oldest := s.Client.Pipeline(), make([]func() []redis.Z, len(waiting))
-	for n, b := range waiting {
-		oldest[n] = s.oldest(ctx, pipe, b.Exact(), *b.State)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("pending documents: %w", err)
-	}
-	for n, b := range waiting {
-		left, youngest := b.State.Pending, int64(math.MaxInt64)
-		for _, document := range oldest[n]() {
-			score := int64(math.Abs(document.Score))
-			age := s.Now.UnixMilli() - score/256
-			if t.wait(priority.Level(score%256), 1, age) {
-				left, youngest = left-1, min(youngest, age)
-			}
-		}
-		if left > 0 { // these are younger than all that were looked at
-			t.wait(b.State.Level, left, youngest)
+	var waiting []backlog.Customer
+	for _, b := range t.Busiest {
+		if b.pending() > 0 {
+			waiting = append(waiting, backlog.Customer{Name: b.Exact(), State: *b.State})
 		}
 	}
-	return nil
-}
-
-// oldest asks for the oldest pending documents of a customer, at most mostBacklog of a flood and as
-// many others. What it returns has them, once the pipeline has run.
-func (s *Snapshot) oldest(ctx context.Context, pipe redis.Pipeliner, name string, state priority.State) func() []redis.Z {
-	key := s.Store.Keys(name).Pending
-	// Those of a flood have negative scores, the oldest next to zero, and count for longer than the
-	// lease of others. What is due later is not pending yet.
-	score := func(age time.Duration) int64 { return 256 * s.Now.Add(-age).UnixMilli() }
-	since, floodSince, until := score(min(state.Lease, state.Oldest)), score(state.Oldest), score(-time.Since(s.At)-time.Millisecond)
-	ordinary := pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: since, Stop: until, ByScore: true, Count: mostBacklog})
-	flood := pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: -floodSince, Stop: -until, ByScore: true, Rev: true, Count: mostBacklog})
-	return func() []redis.Z { return slices.Concat(ordinary.Val(), flood.Val()) }
-}
-
-// wait adds pending documents to a level.
-func (t *Top) wait(level priority.Level, n, ageMS int64) bool {
-	if level < priority.First || int(level) > len(t.Levels) {
-		return false
+	documents, err := s.backlogs().Documents(ctx, waiting)
+	for level, waits := range backlog.Levels(waiting, documents) {
+		if level >= priority.First && int(level) <= len(t.Levels) {
+			l := &t.Levels[level-1]
+			l.Pending, l.OldestMS, l.Waiting = waits.Pending, waits.Oldest.Age.Milliseconds(), waits.Oldest
+		}
 	}
-	l := &t.Levels[level-1]
-	l.Pending += n
-	l.OldestMS = max(l.OldestMS, ageMS)
-	return true
+	return err
+}
+
+func (s *Snapshot) backlogs() backlog.Reader {
+	return backlog.Reader{Client: s.Client, Store: s.Store, Began: s.Now, Now: s.Now.Add(time.Since(s.At))}
 }

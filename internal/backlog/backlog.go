@@ -1,0 +1,101 @@
+// Package backlog reads what waits: the pending documents of customers, and by level.
+package backlog
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/keys"
+)
+
+// most is how many documents of a customer are read before the last load, and how many of a flood.
+const most = 1000
+
+// Customer is one whose documents are read, and what Peek said of it.
+type Customer struct {
+	Name  string
+	State priority.State
+}
+
+// Document is a pending document.
+type Document struct {
+	Customer string // of an account's documents the user
+	ID       string
+	Level    priority.Level
+	Age      time.Duration // since it was due
+}
+
+// Level is what waits at a level, and the oldest of it. Its ID is empty if it was not read.
+type Level struct {
+	Pending int64
+	Oldest  Document
+}
+
+// Reader reads documents as of Redis's time Began, which is no later than any State, and until Now.
+type Reader struct {
+	Client     redis.UniversalClient
+	Store      *priority.RedisStore // knows the customers' keys
+	Began, Now time.Time
+}
+
+// Documents returns the pending documents of each customer, the oldest first: at most a thousand
+// before the last load, then as many of a flood.
+func (r Reader) Documents(ctx context.Context, customers []Customer) ([][]Document, error) {
+	pipe, read := r.Client.Pipeline(), make([][2]*redis.ZSliceCmd, len(customers))
+	for i, c := range customers {
+		// A flood's documents have negative scores, the oldest next to zero, and count for longer
+		// than the lease of others. What is due later is not pending yet.
+		key, until := r.Store.Keys(c.Name).Pending, 256*(r.Now.UnixMilli()+1)
+		since := 256 * r.Began.Add(-min(c.State.Lease, c.State.Oldest)).UnixMilli()
+		floodSince := 256 * r.Began.Add(-c.State.Oldest).UnixMilli()
+		read[i][0] = pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: since, Stop: until, ByScore: true, Count: most})
+		read[i][1] = pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: -floodSince, Stop: -until, ByScore: true, Rev: true, Count: most})
+	}
+	if _, err := pipe.Exec(ctx); len(customers) > 0 && err != nil {
+		return nil, fmt.Errorf("pending documents: %w", err)
+	}
+	documents := make([][]Document, len(customers))
+	for i, c := range customers {
+		for _, cmd := range read[i] {
+			for _, z := range cmd.Val() {
+				member, _ := z.Member.(string)
+				if who, id, ok := keys.Document(c.Name, member); ok {
+					score := int64(math.Abs(z.Score))
+					age := max(time.Duration(r.Now.UnixMilli()-score/256)*time.Millisecond, 0)
+					documents[i] = append(documents[i], Document{who, id, priority.Level(score % 256), age})
+				}
+			}
+		}
+	}
+	return documents, nil
+}
+
+// Levels adds the customers' pending documents up by their levels. Those of a customer that were
+// not read are younger than all that were, and count at the newest one's level.
+func Levels(customers []Customer, documents [][]Document) map[priority.Level]Level {
+	levels := make(map[priority.Level]Level)
+	for i, c := range customers {
+		left, youngest := c.State.Pending, Document{Customer: c.Name, Level: c.State.Level, Age: math.MaxInt64}
+		for _, d := range documents[i] {
+			levels[d.Level] = levels[d.Level].with(d, 1)
+			left, youngest.Age = left-1, min(youngest.Age, d.Age)
+		}
+		if left > 0 && len(documents[i]) > 0 {
+			levels[youngest.Level] = levels[youngest.Level].with(youngest, left)
+		}
+	}
+	return levels
+}
+
+func (l Level) with(d Document, n int64) Level {
+	if l.Pending == 0 || d.Age > l.Oldest.Age {
+		l.Oldest = d
+	}
+	l.Pending += n
+	return l
+}
