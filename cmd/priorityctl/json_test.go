@@ -22,73 +22,52 @@ func TestJSON_Documented(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, _ := started(t)
-	printed := objects(t, o.ok("status", "-json")+o.ok("top", "-json"))
+	fields := make(map[string]bool)
 	for _, kind := range []any{
 		insight.Customer{}, insight.Brief{}, insight.Top{}, insight.Check{}, insight.Worker{}, insight.Override{}, insight.Removal{}, insight.Logged{},
 		overrideChange{}, summary{}, failure{}, control.Backup{},
 	} {
-		value := reflect.New(reflect.TypeOf(kind))
-		fill(value.Elem())
-		text, err := json.Marshal(value.Interface())
-		if err != nil {
-			t.Fatalf("%T: %v", kind, err)
-		}
-		printed = append(printed, objects(t, string(text))...)
+		addFields(reflect.TypeOf(kind), fields)
 	}
-	var check func(name string, value any)
-	check = func(name string, value any) {
-		switch value := value.(type) {
-		case map[string]any:
-			for field, inside := range value {
-				if name != "errors" && name != "tiers" && !strings.Contains(string(page), "`"+field+"`") {
-					t.Errorf("docs/versions.md does not name %q, which %q has", field, name)
-				}
-				check(field, inside)
-			}
-		case []any:
-			for _, inside := range value {
-				check(name, inside)
-			}
+	state := priority.State{Rule: priority.ByLoad, Bounds: priority.Bounds{Earliest: 1}, Scheduled: 1, AccountLoad: 1, AccountFlood: 1, Degraded: true}
+	policy := priority.Policies{Policy: priority.Policy{InOrder: true}, Tiers: map[string]priority.Policy{}}
+	for _, object := range objects(t, o.ok("status", "-json")+o.ok("top", "-json")+text(t, state)+text(t, policy.WithDefaults())) {
+		for field := range object {
+			fields[field] = true
 		}
 	}
-	for _, object := range printed {
-		check("an object", object)
+	for field := range fields {
+		if !strings.Contains(string(page), "`"+field+"`") {
+			t.Errorf("docs/versions.md does not name %q", field)
+		}
 	}
 }
 
-// fill gives every field a value.
-func fill(v reflect.Value) {
-	switch {
-	case !v.CanSet():
-	case v.Type() == reflect.TypeFor[time.Time]():
-		v.Set(reflect.ValueOf(time.Unix(1, 0)))
-	case v.Type() == reflect.TypeFor[priority.Policies]():
-		policy := priority.Policy{InOrder: true}
-		v.Set(reflect.ValueOf(priority.Policies{Policy: policy, Tiers: map[string]priority.Policy{"x": policy}}.WithDefaults()))
-	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i))
+func text(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text) + "\n"
+}
+
+// addFields adds the fields that a type has in JSON, unless it writes them itself.
+func addFields(of reflect.Type, fields map[string]bool) {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
+		of = of.Elem()
+	}
+	if of.Kind() != reflect.Struct || of == reflect.TypeFor[time.Time]() || of == reflect.TypeFor[priority.State]() || of == reflect.TypeFor[priority.Policies]() {
+		return
+	}
+	for i := range of.NumField() {
+		field := of.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			fields[name] = true
 		}
-	case v.Kind() == reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem())
-	case v.Kind() == reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0))
-	case v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String:
-		value := reflect.New(v.Type().Elem()).Elem()
-		fill(value)
-		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(reflect.ValueOf("x").Convert(v.Type().Key()), value)
-	case v.CanInt():
-		v.SetInt(1)
-	case v.CanUint():
-		v.SetUint(1)
-	case v.CanFloat():
-		v.SetFloat(1)
-	case v.Kind() == reflect.String:
-		v.SetString("x")
-	case v.Kind() == reflect.Bool:
-		v.SetBool(true)
+		if name != "-" && field.IsExported() {
+			addFields(field.Type, fields)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package page
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -55,18 +54,22 @@ func (p *Page) Watch(ctx context.Context) {
 // overTime is charts of the last hour or day.
 type overTime struct {
 	Day    bool
-	Bands  []band
 	Charts []chart
 }
 
 func (l *look) overTime(day bool) overTime {
-	bands := bandsOf(l.lastLevel())
+	last := l.Last
+	for _, slot := range l.history {
+		for level := range slot.Documents {
+			last = max(last, level) // of an earlier policy
+		}
+	}
 	steps, step, each := 12, fleet.PartLength, time.Minute
 	if day {
 		steps, step, each = 48, time.Hour/2, time.Hour/2
 	}
-	from := until(l.Now, steps, step)
-	gridOf := func(each time.Duration) grid { return newGrid(from, steps*int(step/each), each, bands) }
+	end := l.Now.UTC().Truncate(step).Add(step - 1)
+	gridOf := func(each time.Duration) grid { return newGrid(end, steps*int(step/each), each, last) }
 	reported, p95, seen, oldest := gridOf(step), gridOf(step), gridOf(each), gridOf(each)
 	waits := make(map[*float64]fleet.Histogram) // of a cell of p95
 	for _, slot := range l.history {
@@ -87,41 +90,19 @@ func (l *look) overTime(day bool) overTime {
 		*cell = float64(h.P95().Milliseconds())
 	}
 	for _, s := range l.samples {
-		now := newGrid(s.at, 1, each, bands) // as a band may have several levels
 		for _, level := range s.levels {
-			*now.cell(s.at, level.Level) += float64(level.Pending)
-			age := oldest.cell(s.at, level.Level)
-			*age = max(*age, float64(level.OldestMS))
-		}
-		for n, b := range bands {
-			most := seen.cell(s.at, b.First)
-			*most = max(*most, now.cells[0][n])
+			pending, age := seen.cell(s.at, level.Level), oldest.cell(s.at, level.Level)
+			*pending, *age = max(*pending, float64(level.Pending)), max(*age, float64(level.OldestMS))
 		}
 	}
 	note := ""
 	if len(l.samples) > 0 && l.samples[0].at.After(seen.from.Add(seen.step)) {
 		note = "seen by this page since " + l.samples[0].at.UTC().Format("15:04")
 	}
-	return overTime{day, bands, []chart{
+	return overTime{day, []chart{
 		areas(reported).titled("documents", "Documents", "by the workers’ reports"), lines(p95).titled("waits", "Waits", "95 of 100 documents waited at most that"),
 		areas(seen).titled("pending", "Pending", note), lines(oldest).titled("oldest", "Oldest pending document", note),
 	}}
-}
-
-func (c chart) titled(id, title, note string) chart {
-	c.ID, c.Title, c.Note = id, title, note
-	return c
-}
-
-// lastLevel is the last level that was used within a day.
-func (l *look) lastLevel() priority.Level {
-	last := l.Last
-	for _, slot := range l.history {
-		for _, level := range slices.AppendSeq(slices.Collect(maps.Keys(slot.Documents)), maps.Keys(slot.Waits)) {
-			last = max(last, level)
-		}
-	}
-	return last
 }
 
 // hourOf is the chart of one customer's last hour; a bar has the color of the latest document's level.
@@ -129,10 +110,14 @@ func hourOf(now time.Time, last priority.Level, parts []insight.Part) overTime {
 	for _, part := range parts {
 		last = max(last, part.Level)
 	}
-	const steps = 16 // so that the oldest has its place
-	g := newGrid(until(now, steps, fleet.PartLength), steps, fleet.PartLength, bandsOf(last))
+	g := newGrid(now, 16, fleet.PartLength, last) // so that the oldest has its place
 	for _, part := range parts {
 		*g.cell(part.Began, part.Level) += float64(part.Documents)
 	}
-	return overTime{Bands: g.bands, Charts: []chart{areas(g).titled("", "Documents", "in the color of the latest one’s level")}}
+	return overTime{false, []chart{areas(g).titled("", "Documents", "in the color of the latest one’s level")}}
+}
+
+func (c chart) titled(id, title, note string) chart {
+	c.ID, c.Title, c.Note = id, title, note
+	return c
 }

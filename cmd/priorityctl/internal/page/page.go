@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"embed"
 	"errors"
-	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -160,10 +159,6 @@ var functions = template.FuncMap{
 	"since":    func(at time.Time) string { return insight.Span(time.Since(at).Round(time.Second)) },
 	"bare":     func(text string) string { return strings.TrimPrefix(strings.TrimPrefix(text, "load "), "count ") }, // as the heading has the word
 	"customer": pathOf, "hourly": hourly,
-	"bar": func(part, all int64) template.HTML {
-		return template.HTML(fmt.Sprintf(`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="10"/><rect class="level" width="%.2f" height="10"/></svg>`,
-			100*float64(part)/float64(max(all, 1))))
-	},
 }
 
 // pathOf returns the path of a customer's page.
