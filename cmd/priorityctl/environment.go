@@ -19,6 +19,9 @@ type environment struct {
 
 // terminalOf returns the size of a terminal.
 func terminalOf(stream any) (width, height int, ok bool) {
+	if out, ok := stream.(*output); ok {
+		stream = out.Writer
+	}
 	file, ok := stream.(*os.File)
 	if !ok {
 		return 0, 0, false

@@ -31,7 +31,8 @@ func TestJSON_Documented(t *testing.T) {
 	}
 	state := priority.State{Rule: priority.ByLoad, Bounds: priority.Bounds{Earliest: 1}, Scheduled: 1, AccountLoad: 1, AccountFlood: 1, Degraded: true}
 	policy := priority.Policies{Policy: priority.Policy{InOrder: true}, Tiers: map[string]priority.Policy{}}
-	for _, object := range objects(t, o.ok("status", "-json")+o.ok("top", "-json")+text(t, state)+text(t, policy.WithDefaults())) {
+	_, status, _ := o.ask("status", "-json")
+	for _, object := range objects(t, status+o.ok("top", "-json")+text(t, state)+text(t, policy.WithDefaults())) {
 		for field := range object {
 			fields[field] = true
 		}

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,15 +28,31 @@ func main() {
 	os.Exit(run(ctx, env, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
+// output is the standard output. It remembers why it could not be written.
+type output struct {
+	io.Writer
+	failed error
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	n, err := o.Writer.Write(text)
+	o.failed = cmp.Or(o.failed, err)
+	return n, err
+}
+
 // run returns the exit status; the error behind it is then on stderr.
 func run(ctx context.Context, env environment, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	out := &output{Writer: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	usageErrors(root)
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(env.in(ctx))
+	if out.failed != nil {
+		err = statusError{exitFailed, fmt.Errorf("cannot write the output: %w", out.failed)}
+	}
 	if err != nil && !errors.Is(err, errPrinted) {
 		fmt.Fprintln(stderr, "priorityctl:", insight.OneLine(err))
 	}

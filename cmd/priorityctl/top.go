@@ -21,11 +21,11 @@ use fleet.Join, or its equivalent in another language.
   priorityctl top
   priorityctl top -once
 
-DOCS are documents that got the level in the last minute; PENDING and OLDEST what waits
-there, of the customers that reports name; MEDIAN and 95TH the time from Submit, or from
-when the document was due, to Done.
-LATEST and NEXT are the level of the customer's latest document, and of one that arrives
-now.`
+DOCS are documents that got the level in the last minute; PENDING and OLDEST what is
+known to wait there, of the customers that reports name; MEDIAN and 95TH the time from
+Submit, or from when the document was due, to Done. LATEST and NEXT are the level of the
+customer's latest document, and of one that arrives now; DOCUMENTS at least its number
+in the last minute.`
 
 func newTop() *cobra.Command {
 	command := &cobra.Command{Use: "top", Long: topLong}

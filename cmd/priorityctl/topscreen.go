@@ -104,7 +104,7 @@ func (d drawing) levels() []string {
 	}
 	lines := []string{d.paint(bold, shown.heading(width))}
 	for _, l := range rows {
-		line := shown.line(width, fmt.Sprint(l.Level), insight.Group(l.Documents()), insight.Group(l.Pending), wait(l.Median()), wait(l.P95()), wait(l.Oldest()))
+		line := shown.line(width, fmt.Sprint(l.Level), insight.Group(l.Documents()), l.PendingSays(), wait(l.Median()), wait(l.P95()), wait(l.Oldest()))
 		if cells := int64(d.width - columnsOf(line) - 3); cells > 3 && l.Documents() > 0 {
 			line += "  " + d.paint(cyan, strings.Repeat("█", int(max(cells*l.Documents()/most, 1))))
 		}

@@ -2,9 +2,11 @@
 package backlog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,13 +29,15 @@ type Document struct {
 	Customer string // of an account's documents the user
 	ID       string
 	Level    priority.Level
+	Flood    bool          // whether it was beyond the last load
 	Age      time.Duration // since it was due
 }
 
-// Level is what waits at a level, and the oldest of it. Its ID is empty if it was not read.
+// Level is what waits at a level, of the documents that were read, and the oldest of them.
 type Level struct {
 	Pending int64
 	Oldest  Document
+	AtLeast bool // whether more may wait there, which were not read
 }
 
 // Reader reads documents as of Redis's time Began, which is no later than any State, and until Now.
@@ -61,13 +65,13 @@ func (r Reader) Documents(ctx context.Context, customers []Customer) ([][]Docume
 	}
 	documents := make([][]Document, len(customers))
 	for i, c := range customers {
-		for _, cmd := range read[i] {
+		for part, cmd := range read[i] {
 			for _, z := range cmd.Val() {
 				member, _ := z.Member.(string)
 				if who, id, ok := keys.Document(c.Name, member); ok {
 					score := int64(math.Abs(z.Score))
 					age := max(time.Duration(r.Now.UnixMilli()-score/256)*time.Millisecond, 0)
-					documents[i] = append(documents[i], Document{who, id, priority.Level(score % 256), age})
+					documents[i] = append(documents[i], Document{who, id, priority.Level(score % 256), part == 1, age})
 				}
 			}
 		}
@@ -75,27 +79,34 @@ func (r Reader) Documents(ctx context.Context, customers []Customer) ([][]Docume
 	return documents, nil
 }
 
-// Levels adds the customers' pending documents up by their levels. Those of a customer that were
-// not read are younger than all that were, and count at the newest one's level.
+// Levels adds the documents up by their levels. Those of a customer that were not read are younger
+// than the others, and at no earlier level, unless an operator has decided so.
 func Levels(customers []Customer, documents [][]Document) map[priority.Level]Level {
-	levels := make(map[priority.Level]Level)
-	for i, c := range customers {
-		left, youngest := c.State.Pending, Document{Customer: c.Name, Level: c.State.Level, Age: math.MaxInt64}
-		for _, d := range documents[i] {
-			levels[d.Level] = levels[d.Level].with(d, 1)
-			left, youngest.Age = left-1, min(youngest.Age, d.Age)
+	levels, last := make(map[priority.Level]Level), priority.Level(0)
+	for _, all := range documents {
+		for _, d := range all {
+			levels[d.Level] = levels[d.Level].with(d)
+			last = max(last, d.Level)
 		}
-		if left > 0 && len(documents[i]) > 0 {
-			levels[youngest.Level] = levels[youngest.Level].with(youngest, left)
+	}
+	for i, all := range documents {
+		if len(all) < most || customers[i].State.Pending <= int64(len(all)) {
+			continue
+		}
+		last = max(last, customers[i].State.Level) // the newest document's
+		for level := slices.MinFunc(all, func(a, b Document) int { return cmp.Compare(a.Level, b.Level) }).Level; level <= last; level++ {
+			more := levels[level]
+			more.AtLeast = true
+			levels[level] = more
 		}
 	}
 	return levels
 }
 
-func (l Level) with(d Document, n int64) Level {
+func (l Level) with(d Document) Level {
 	if l.Pending == 0 || d.Age > l.Oldest.Age {
 		l.Oldest = d
 	}
-	l.Pending += n
+	l.Pending++
 	return l
 }

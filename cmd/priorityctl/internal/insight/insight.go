@@ -77,8 +77,9 @@ type Snapshot struct {
 	Store    *priority.RedisStore // of customers, as Admin, which takes the place of the Inspector's
 	Admin    *control.Admin
 
-	settled bool         // whether Accounts is known: see Of
-	busiest []fleet.Busy // those of the Totals, by account
+	ahead   time.Duration // Redis's clock, of this machine's
+	settled bool          // whether Accounts is known: see Of
+	busiest []fleet.Busy  // those of the Totals, by account
 }
 
 // Look looks at the fleet. An error means that Redis cannot be reached, or says nothing
@@ -92,6 +93,7 @@ func (i *Inspector) Look(ctx context.Context) (*Snapshot, error) {
 	if s.Now, err = i.Admin.Now(ctx); err != nil {
 		return nil, err
 	}
+	s.ahead = time.Until(s.Now)
 	if s.Applied, s.PoliciesErr = i.Admin.Policies(ctx); s.NoneLeft(s.PoliciesErr) {
 		return nil, s.PoliciesErr
 	}

@@ -126,3 +126,27 @@ type reply string
 
 func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
+
+// A clock that is off is told apart from the others: Redis's, this machine's or a worker's.
+func TestClockChecks(t *testing.T) {
+	const off = 10 * time.Minute
+	for _, test := range []struct {
+		ahead   time.Duration // Redis's, of this machine's
+		workers []time.Duration
+		want    string
+	}{
+		{0, []time.Duration{0, time.Second}, "agree to within a minute"},
+		{off, []time.Duration{-off}, "Redis's clock is 10m ahead of this machine's and of 1 worker"},
+		{-off, []time.Duration{0}, "Redis's clock is 10m behind this machine's, which is wrong: Redis agrees with 1 worker"},
+		{-off, nil, "Redis's clock is 10m behind this machine's"},
+		{0, []time.Duration{0, off}, "w1: the clock is up to 10m ahead of Redis's"},
+	} {
+		s := &Snapshot{Inspector: &Inspector{Client: redis.NewClient(&redis.Options{})}, ahead: test.ahead}
+		for i, ahead := range test.workers {
+			s.Workers = append(s.Workers, Worker{Name: fmt.Sprint("w", i), Here: true, counts: true, ahead: ahead})
+		}
+		if checks := s.clockChecks(t.Context(), new(Top)); len(checks) != 1 || !strings.Contains(checks[0].Found, test.want) {
+			t.Errorf("%v: %+v", test, checks)
+		}
+	}
+}

@@ -4,16 +4,21 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/backlog"
 	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/itemerrors"
+	"github.com/docpriority/priority/internal/keys"
 )
 
 // Level is what happened at a level in the last minute, and what waits there now.
@@ -23,12 +28,18 @@ type Level struct {
 	ByLoad  int64          `json:"by_load"`  // documents that got the level by load
 	Waits
 
-	// Pending is how many documents of the level are pending, of the customers that the
-	// workers' reports name, and OldestMS the age of the oldest.
+	// Pending is how many documents of the level are pending, of the customers that the workers'
+	// reports name, and OldestMS the age of the oldest. AtLeast: not all were read. By count, what
+	// is pending is not known.
 	Pending  int64 `json:"pending"`
+	AtLeast  bool  `json:"at_least,omitempty"`
 	OldestMS int64 `json:"oldest_ms"`
 
 	Waiting backlog.Document `json:"-"` // the oldest one
+
+	behind bool               // whether it is a flood's, and documents of an earlier one are done
+	of     map[string]int64   // the pending ones by customer
+	late   []backlog.Document // that wait while later ones are done
 }
 
 // Documents is how many documents were given the level.
@@ -37,8 +48,33 @@ func (l Level) Documents() int64 { return l.ByCount + l.ByLoad }
 // Oldest is the age of the oldest pending document.
 func (l Level) Oldest() time.Duration { return milliseconds(l.OldestMS) }
 
-// Stuck reports whether documents wait and none was done.
-func (l Level) Stuck() bool { return l.Pending > 0 && l.Done == 0 && l.Oldest() > time.Minute }
+// Known reports whether it is known what is pending: Next does not tell.
+func (l Level) Known() bool { return l.Pending > 0 || l.ByCount == 0 }
+
+// PendingSays says in a table how many documents are pending.
+func (l Level) PendingSays() string {
+	switch {
+	case !l.Known():
+		return "-"
+	case l.AtLeast:
+		return "≥" + Group(l.Pending)
+	}
+	return Group(l.Pending)
+}
+
+// minute is more than what the reports' last minute covers, with their age.
+const minute = 75 * time.Second
+
+// Stuck reports whether documents wait and none was done, but not behind others that are served.
+func (l Level) Stuck() bool { return l.Pending > 0 && l.Done == 0 && l.Oldest() > minute && !l.behind }
+
+// lateAfter is the age beyond which a document waits though later ones of the level are done.
+func (l Level) lateAfter() time.Duration {
+	if l.Done == 0 {
+		return math.MaxInt64
+	}
+	return max(minute, 10*l.P95())
+}
 
 // Waits are how long documents of a level took from when they were due until Done, of those that were done in
 // the last minute. 0: none was.
@@ -61,6 +97,16 @@ type Busy struct {
 	Brief
 	Documents   int64          `json:"documents"` // how many came in the last minute
 	LatestLevel priority.Level `json:"latest_level"`
+
+	// Lost is how many documents got no Done within their lease, of the last day.
+	Lost int64 `json:"lost,omitempty"`
+
+	// FloodBegan is when the first document of the customer's backlog beyond the last load was
+	// due; zero: there is none.
+	FloodBegan time.Time `json:"flood_began,omitzero"`
+
+	lostLately int64            // in the last hour
+	lostFirst  backlog.Document // of these the first
 }
 
 // pending is how many documents of the customer are pending, by load.
@@ -76,6 +122,9 @@ type Top struct {
 	Levels  []Level `json:"levels"`  // from level 1 on
 	Busiest []Busy  `json:"busiest"` // the customers with the most documents first, then those with the most pending
 	Missing Missing `json:"-"`       // why the State of some is nil
+
+	// Unread is how many pending documents are in no level, as they were not read.
+	Unread int64 `json:"unread,omitempty"`
 }
 
 // mostLooked is how many customers with documents are looked at, and as many with pending ones only.
@@ -89,6 +138,7 @@ func (s *Snapshot) Top(ctx context.Context) (*Top, error) {
 	for at, b := range customers {
 		names[at] = b.Customer
 	}
+	var all []Busy
 	states, err := s.Store.PeekEach(ctx, names)
 	for at, err := range itemerrors.Of(err, len(customers)) {
 		brief := Brief{Name: customer.NameOf(names[at])}
@@ -100,12 +150,46 @@ func (s *Snapshot) Top(ctx context.Context) (*Top, error) {
 		default:
 			t.Missing.Add(cause(err))
 		}
-		busy := Busy{brief, customers[at].Documents, customers[at].Level}
-		if err != nil || busy.Documents+busy.pending() > 0 { // others were busy, and no document waits any more
-			t.Busiest = append(t.Busiest, busy)
+		all = append(all, Busy{Brief: brief, Documents: customers[at].Documents, LatestLevel: customers[at].Level})
+	}
+	s.addLost(ctx, all)
+	for _, b := range all {
+		if b.State == nil || b.Documents+b.pending()+b.State.Scheduled+b.Lost > 0 { // others were busy, and no document waits any more
+			t.Busiest = append(t.Busiest, b)
 		}
 	}
 	return t, s.addBacklogs(ctx, t)
+}
+
+// addLost counts the documents whose lease ended within a day. A flood's has a lease of a day.
+func (s *Snapshot) addLost(ctx context.Context, all []Busy) {
+	pipe := s.Client.Pipeline()
+	lost := make([]struct{ day, hour *redis.IntCmd }, len(all))
+	first := make([]*redis.ZSliceCmd, len(all))
+	for i, b := range all {
+		if b.State == nil || b.State.Rule != priority.ByLoad {
+			continue
+		}
+		key, ends := s.Store.Keys(b.Exact()).Pending, s.Now.Add(-b.State.Lease)
+		since := func(age time.Duration) string { return fmt.Sprint(256 * ends.Add(-age).UnixMilli()) }
+		lost[i].day = pipe.ZCount(ctx, key, since(24*time.Hour-b.State.Lease), "("+since(0))
+		lost[i].hour = pipe.ZCount(ctx, key, since(time.Hour), "("+since(0))
+		first[i] = pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: since(time.Hour), Stop: "(" + since(0), ByScore: true, Count: 1})
+	}
+	_, _ = pipe.Exec(ctx) // what cannot be counted is not known
+	for i, counted := range lost {
+		if counted.day == nil {
+			continue
+		}
+		b := &all[i]
+		b.Lost, b.lostLately = counted.day.Val(), min(counted.day.Val(), counted.hour.Val())
+		for _, z := range first[i].Val() {
+			member, _ := z.Member.(string)
+			who, id, _ := keys.Document(b.Exact(), member)
+			age := s.Now.Sub(time.UnixMilli(int64(z.Score) / 256))
+			b.lostFirst = backlog.Document{Customer: who, ID: id, Level: priority.Level(int64(z.Score) % 256), Age: age}
+		}
+	}
 }
 
 // levels returns the levels of the queue, and any later one that a worker reports.
@@ -141,19 +225,42 @@ func lookedAt(all []fleet.Busy) []fleet.Busy {
 // addBacklogs adds the pending documents of customers to the levels that the documents have.
 func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
 	var waiting []backlog.Customer
-	for _, b := range t.Busiest {
+	var busy []*Busy
+	for i, b := range t.Busiest {
 		if b.pending() > 0 {
-			waiting = append(waiting, backlog.Customer{Name: b.Exact(), State: *b.State})
+			waiting, busy = append(waiting, backlog.Customer{Name: b.Exact(), State: *b.State}), append(busy, &t.Busiest[i])
 		}
 	}
 	documents, err := s.backlogs().Documents(ctx, waiting)
-	for level, waits := range backlog.Levels(waiting, documents) {
-		if level >= priority.First && int(level) <= len(t.Levels) {
-			l := &t.Levels[level-1]
-			l.Pending, l.OldestMS, l.Waiting = waits.Pending, waits.Oldest.Age.Milliseconds(), waits.Oldest
+	levels := backlog.Levels(waiting, documents)
+	for i := range t.Levels {
+		l := &t.Levels[i]
+		waits := levels[l.Level]
+		l.Pending, l.AtLeast, l.OldestMS, l.Waiting = waits.Pending, waits.AtLeast, waits.Oldest.Age.Milliseconds(), waits.Oldest
+		l.behind = i >= len(s.Policies.Policy.Loads) && l.Level <= s.Policies.Policy.Last() && slices.ContainsFunc(t.Levels[:i], func(l Level) bool { return l.Done > 0 })
+		l.of = make(map[string]int64)
+	}
+	for i, all := range documents {
+		t.Unread += max(busy[i].pending()-int64(len(all)), 0)
+		for _, d := range all {
+			if d.Flood && busy[i].FloodBegan.IsZero() {
+				busy[i].FloodBegan = s.floodBegan(d)
+			}
+			if d.Level < priority.First || int(d.Level) > len(t.Levels) {
+				continue
+			}
+			l := &t.Levels[d.Level-1]
+			if l.of[busy[i].Exact()]++; d.Age > l.lateAfter() {
+				l.late = append(l.late, d)
+			}
 		}
 	}
 	return err
+}
+
+// floodBegan returns when the first document of a backlog was due, by this process's clock.
+func (s *Snapshot) floodBegan(first backlog.Document) time.Time {
+	return s.At.Add(-first.Age).UTC().Truncate(time.Second)
 }
 
 func (s *Snapshot) backlogs() backlog.Reader {

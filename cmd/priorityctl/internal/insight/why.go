@@ -37,7 +37,7 @@ func (c *Customer) String() string {
 	const mostParts = 6
 	label := "hour"
 	for _, p := range c.Hour[max(len(c.Hour)-mostParts, 0):] {
-		facts = append(facts, Fact{label, fmt.Sprintf("from %s  %s, the latest at level %d", p.Began.Format("15:04:05 UTC"), Plural(p.Documents, "document"), p.Level)})
+		facts = append(facts, Fact{label, fmt.Sprintf("from %s  at least %s, the latest at level %d", p.Began.Format("15:04:05 UTC"), Plural(p.Documents, "document"), p.Level)})
 		label = ""
 	}
 	var out strings.Builder
@@ -81,15 +81,17 @@ func (c *Customer) Facts() []Fact {
 		if c.account != "" {
 			pending = append(pending, Fact{"account", fmt.Sprintf("%s: load %s, %s pending in its flood", Shown(c.account), decimal(state.AccountLoad), Group(state.AccountFlood))})
 		}
-		done := "not known yet how long after they were due"
-		if state.Latency > 0 {
-			done = Span(state.Latency) + " after they were due, on average"
+		if c.Lost > 0 {
+			pending = append(pending, Fact{"lost", Group(c.Lost) + " more of the last day, presumed lost: no Done within the lease"})
 		}
 		lease := Span(state.Lease) + ": documents not done by then no longer count"
 		if state.PendingFlood > 0 {
 			lease += ", but those of a flood do for " + Span(priority.DefaultLease)
 		}
-		return slices.Concat([]Fact{{"load", product(state) + ", of the next document"}}, pending, []Fact{{"done", done}, {"lease", lease}}, c.userFacts())
+		if state.Latency > 0 {
+			lease += "; from " + Span(state.Latency) + " until Done, as a rule: long times are cut, floods left out"
+		}
+		return slices.Concat([]Fact{{"load", product(state) + ", of the next document"}}, pending, []Fact{{"lease", lease}}, c.userFacts())
 	}
 	return nil
 }
@@ -112,6 +114,9 @@ func (c *Customer) condition(row Row) string {
 func (c *Customer) Why() string {
 	who, state := Shown(c.Exact()), c.State
 	var why strings.Builder
+	if c.full {
+		why.WriteString("Redis is full, so each process decides by itself until maxmemory is raised; the rest is by what Redis has. ")
+	}
 	if o := c.Override; o != nil {
 		whose := "an override"
 		if o.Customer != c.Exact() {
@@ -134,7 +139,14 @@ func (c *Customer) Why() string {
 		fmt.Fprintf(&why, " The next document gets level %d.", state.RuleLevel)
 	}
 	if !c.FloodBegan.IsZero() {
-		fmt.Fprintf(&why, " The flood began at %s.", Moment(c.FloodBegan))
+		fmt.Fprintf(&why, " The first document of the flood that still waits is from %s.", Moment(c.FloodBegan))
+	}
+	if c.oldest.Age > c.oldestAt.lateAfter() {
+		fmt.Fprintf(&why, " Its oldest document, %s, waits at level %d, where 95 of 100 were done within %s: it takes long, fails again and again, its worker is lost, or no Done is sent for it.",
+			Shown(c.oldest.ID), c.oldest.Level, About(c.oldestAt.P95()))
+	}
+	if c.Lost > 0 {
+		fmt.Fprintf(&why, " %s left by the end of the lease: probably no Done is sent for them.", Plural(c.Lost, "document"))
 	}
 	if c.Waits.Done > 0 {
 		fmt.Fprintf(&why, " Documents of level %d took %s in the median of the last minute", state.NextLevel, Span(c.Waits.Median()))

@@ -32,6 +32,14 @@ type Worker struct {
 	Following control.Following `json:"following"`  // which policies it follows
 	Documents int64             `json:"documents"`  // how many got a level in the last minute
 
+	// Digest is of what it decides by, OddDigest whether most others that follow have another one.
+	Digest    string `json:"digest,omitempty"`
+	OddDigest bool   `json:"odd_digest,omitempty"`
+
+	// Submitted and Ended are how many documents it submitted and ended in the last hour.
+	Submitted int64 `json:"submitted_hour"`
+	Ended     int64 `json:"ended_hour"`
+
 	// Replaced reports whether it is gone, and another one has started since.
 	Replaced bool `json:"replaced,omitempty"`
 
@@ -39,6 +47,11 @@ type Worker struct {
 	// not.
 	Follows bool   `json:"follows"`
 	Why     string `json:"why,omitempty"`
+
+	unread bool          // whether its report cannot be read
+	counts bool          // whether it knows Submitted and Ended, and its clock
+	ahead  time.Duration // its clock, of Redis's
+	splits bool          // whether it splits names into accounts and users
 }
 
 // silentAfter is how old a report may be before its process is said to hang.
@@ -76,6 +89,7 @@ func (s *Snapshot) workers() []Worker {
 			w.Replaced, w.Why = true, w.Why+", and another one has started since"
 		}
 	}
+	compareDigests(workers)
 	slices.SortFunc(workers, func(a, b Worker) int {
 		switch {
 		case a.Here && !b.Here:
@@ -88,11 +102,38 @@ func (s *Snapshot) workers() []Worker {
 	return workers
 }
 
+// compareDigests finds the workers that decide by something else than most.
+func compareDigests(workers []Worker) {
+	of, most := map[string]int{}, 0
+	compared := func(w Worker) bool { return w.Follows && w.Digest != "" }
+	for _, w := range workers {
+		if compared(w) {
+			of[w.Digest]++
+			most = max(most, of[w.Digest])
+		}
+	}
+	largest := 0 // groups; of two, neither is most
+	for _, n := range of {
+		if n == most {
+			largest++
+		}
+	}
+	for i, w := range workers {
+		if compared(w) && (of[w.Digest] < most || largest > 1) {
+			workers[i].OddDigest, workers[i].Why = true, "it decides by other policies than others do, or by another version of the library"
+		}
+	}
+}
+
 func (s *Snapshot) workerOf(r fleet.Report) Worker {
 	w := Worker{
 		ID: r.ID, Name: cmp.Or(r.Name, r.ID), Language: r.Language, Version: r.Version, Host: r.Host, PID: r.PID,
 		LastSeen: s.At.Add(-r.Age).UTC().Truncate(time.Second), Here: r.Here(),
 		Levels: r.Levels, Degraded: r.Degraded, Overrides: r.Overrides, Following: r.Following, Documents: r.Documents(),
+		Digest: r.Digest, Submitted: r.Submitted, Ended: r.Ended, unread: r.Err != nil, counts: !r.Written.IsZero(), splits: r.Accounts,
+	}
+	if w.counts {
+		w.ahead = r.Written.Sub(s.Now.Add(-r.Age))
 	}
 	if r.Err == nil {
 		w.Since = s.At.Add(-r.Age - r.Up).UTC().Truncate(time.Second)

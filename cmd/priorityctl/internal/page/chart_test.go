@@ -31,11 +31,11 @@ func TestOverTime(t *testing.T) {
 	for day, want := range map[bool]string{
 		false: `[Documents by the workers’ reports 15:40: level 1 30, level 2 4` +
 			` Waits 95 of 100 documents waited at most that 15:40: level 1 32ms, level 2 8.2s` +
-			` Pending seen by this page since 15:57 15:57: level 1 3 16:02: level 1 9, level 2 1,000` +
+			` Pending, at least seen by this page since 15:57 15:57: level 1 3 16:02: level 1 9, level 2 1,000` +
 			` Oldest pending document seen by this page since 15:57 15:57: level 1 90ms 16:02: level 1 3s, level 2 1m]`,
 		true: `[Documents by the workers’ reports 09:30: level 1 900 15:30: level 1 30, level 2 4` +
 			` Waits 95 of 100 documents waited at most that 09:30: level 1 2m11s 15:30: level 1 32ms, level 2 8.2s` +
-			` Pending seen by this page since 15:57 15:30: level 1 3 16:00: level 1 9, level 2 1,000` +
+			` Pending, at least seen by this page since 15:57 15:30: level 1 3 16:00: level 1 9, level 2 1,000` +
 			` Oldest pending document seen by this page since 15:57 15:30: level 1 90ms 16:00: level 1 3s, level 2 1m]`,
 	} {
 		if got := fmt.Sprint(says(day)); got != want {

@@ -29,6 +29,7 @@ func (v *visit) now() (string, any) {
 	if v.Look.Top == nil {
 		return "Now", view
 	}
+	view.Pending = v.Look.Top.Unread
 	for _, level := range v.Look.Top.Levels {
 		view.Pending += level.Pending
 		view.Oldest = max(view.Oldest, level.Oldest())

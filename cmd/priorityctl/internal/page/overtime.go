@@ -101,7 +101,7 @@ func (l *look) overTime(day bool) overTime {
 	}
 	return overTime{day, []chart{
 		areas(reported).titled("documents", "Documents", "by the workers’ reports"), lines(p95).titled("waits", "Waits", "95 of 100 documents waited at most that"),
-		areas(seen).titled("pending", "Pending", note), lines(oldest).titled("oldest", "Oldest pending document", note),
+		areas(seen).titled("pending", "Pending, at least", note), lines(oldest).titled("oldest", "Oldest pending document", note),
 	}}
 }
 
