@@ -62,7 +62,7 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []D
 
 // submitCall returns a call for n documents.
 func (s *RedisStore) submitCall(customer string, n int) script.Call {
-	call := script.Call{Script: s.tier(customer).submit, Key: s.key(customer, keys.Pending), Integers: numbersPerSubmit * n, Repeatable: true}
+	call := script.Call{Script: s.tier(customer).submit, Key: s.key(customer, keys.Pending), Integers: numbersPerSubmit * n, Timed: true, Repeatable: true}
 	s.addOverride(&call, customer, keys.Pending)
 	return call
 }

@@ -72,7 +72,7 @@ const (
 type Follower struct {
 	store    *priority.RedisStore
 	runner   *script.Runner
-	key      string
+	key, log string
 	interval time.Duration
 	onChange func(Status)
 
@@ -102,7 +102,7 @@ func Follow(client priority.RedisClient, store *priority.RedisStore, opts *Optio
 		opts = &Options{}
 	}
 	f := &Follower{
-		store: store, runner: script.NewRunner(client), key: keys.Prefix(store.Prefix()).Policies(),
+		store: store, runner: script.NewRunner(client), key: keys.Prefix(store.Prefix()).Policies(), log: keys.Prefix(store.Prefix()).Log(),
 		interval: cmp.Or(opts.Interval, defaultInterval), onChange: opts.OnChange,
 		ask: make(chan chan error), ended: make(chan struct{}),
 	}
@@ -177,6 +177,7 @@ var followScript = script.New(lua.Follow)
 type reading struct {
 	changed bool   // false: what is followed is there, and the rest is empty
 	now     int64  // Redis's time in milliseconds
+	latest  int64  // the same when operators last changed something; 0: that is not known
 	text    string // what the policies' key holds
 }
 
@@ -185,7 +186,7 @@ func (f *Follower) read() (read reading, err error) {
 	d := script.Begin(f.live, readTimeout)
 	defer d.End()
 	reply, failure := f.runner.Run(&d, &script.Call{
-		Script: followScript, Key: f.key, Args: []any{f.known.Load().head}, ReadOnly: true,
+		Script: followScript, Key: f.key, OtherKeys: []string{f.log}, Args: []any{f.known.Load().head}, ReadOnly: true,
 	})
 	switch {
 	case failure != nil && failure.Outcome == script.Corrupt:
@@ -193,9 +194,13 @@ func (f *Follower) read() (read reading, err error) {
 	case failure != nil:
 		return read, fmt.Errorf("control: cannot read %q: %w", f.key, failure.Err)
 	}
-	if read.changed = len(reply.Values) == 2; read.changed {
-		read.now, _ = reply.Values[0].(int64)
-		read.text, _ = reply.Values[1].(string)
+	if len(reply.Values) < 2 {
+		return read, fmt.Errorf("control: cannot read %q: Redis replied %v", f.key, reply.Values)
+	}
+	read.now, _ = reply.Values[0].(int64)
+	read.latest, _ = reply.Values[1].(int64)
+	if read.changed = len(reply.Values) > 2; read.changed {
+		read.text, _ = reply.Values[2].(string)
 	}
 	return read, nil
 }
@@ -206,6 +211,9 @@ func (f *Follower) take(read reading, err error) error {
 	next := *before
 	if err == nil {
 		next.ReadAt = time.Now()
+		if latest := time.UnixMilli(min(read.latest, read.now)); latest.After(next.Changed) && read.latest > 0 {
+			next.Changed = latest
+		}
 		if read.changed {
 			next.head = "refused" // so that it is read again: people may repair it and leave its beginning
 			if err = f.use(&next, read); err == nil {

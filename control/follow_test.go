@@ -269,6 +269,24 @@ func TestFollow(t *testing.T) {
 	})
 }
 
+// A worker remembers when operators last changed something, although Redis has older data again.
+func TestFollow_Changed(t *testing.T) {
+	w, ctx := start(t), t.Context()
+	check(t, w.store.Refresh(ctx))
+	if at := w.store.Status().Changed; !at.IsZero() {
+		t.Errorf("changed at %v, and nothing was", at)
+	}
+	must(w.admin.SetOverride(ctx, "acme", priority.Bounds{Latest: 2}, time.Hour, mary))(t)
+	entry := must(w.admin.Log(ctx, "", 1))(t)[0]
+	for range 2 {
+		check(t, w.store.Refresh(ctx))
+		if at := w.store.Status().Changed; !at.Equal(entry.At) {
+			t.Errorf("changed at %v, want %v", at, entry.At)
+		}
+		check(t, w.client.Del(ctx, logKey).Err())
+	}
+}
+
 // While the policies cannot be read, the last ones hold, and no call waits.
 func TestFollow_PoliciesCannotBeRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

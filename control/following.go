@@ -46,6 +46,10 @@ type Status struct {
 	// ReadAt is when Redis last answered, by this process's clock. Zero: it never has.
 	ReadAt time.Time
 
+	// Changed is when operators last changed something, by Redis's clock, as far as this process has
+	// read: the policies, an override. Zero: they never did. A later reading of an older log leaves it.
+	Changed time.Time
+
 	// Err is the error behind Code, or nil. It wraps [ErrLost], [ErrCorrupt], [ErrNewer],
 	// [priority.ErrInvalid], or the reason why Redis did not answer.
 	Err error

@@ -8,11 +8,12 @@
 // works without this package too. The page of package priority shows the calls.
 //
 // Every five seconds a member writes a [Report] to Redis: who it is, which levels its
-// documents got in the last minute, how long they waited, which customers were busiest,
-// and whether it follows the operators' policies. A process whose report is older than half a
+// documents got in the last minute, how long they waited, which customers were busiest, and
+// whether it follows the operators' policies. A process whose report is older than half a
 // minute is gone; the report expires after an hour. [Read] returns all reports, and [Add]
-// adds them up. [Member.WaitOf] tells an application from them how long documents take. Members
-// in Python and Node.js write the same reports.
+// adds them up. [History] returns what they counted in the last day. [Member.WaitOf] tells an
+// application from them how long documents take. Members in Python and Node.js write the same
+// reports.
 package fleet
 
 import (
@@ -143,7 +144,8 @@ func (m *Member) Report() Report {
 	r.Written, r.Digest = now, m.store.Digest()
 	m.seen.fill(&r, now)
 	r.Degraded = m.Degraded()
-	r.Following = m.Status().Following
+	status := m.Status()
+	r.Following, r.Changed = status.Following, status.Changed
 	r.Following.Detail = plainText(r.Following.Detail, maxTextBytes)
 	return r
 }

@@ -49,6 +49,11 @@ type Report struct {
 	// the same digest decide alike.
 	Digest string `json:"digest,omitempty"`
 
+	// Changed is when operators last changed something, by Redis's clock, as far as the process
+	// has read. If the log has nothing that late, Redis lost it, and perhaps overrides. Zero:
+	// nothing is known.
+	Changed time.Time `json:"-"`
+
 	// Written is when the process wrote the report, by the clock of its own machine. The zero
 	// time: an older version wrote it, which knows neither this nor Digest, Submitted and Ended.
 	Written time.Time `json:"-"`
@@ -140,6 +145,7 @@ type fields struct {
 	UpMS      int64 `json:"up_ms"`
 	WindowMS  int64 `json:"window_ms"`
 	WrittenMS int64 `json:"written_ms,omitempty"`
+	ChangedMS int64 `json:"changed_ms,omitempty"`
 }
 
 type report Report // without its methods
@@ -147,6 +153,9 @@ type report Report // without its methods
 // MarshalJSON returns the report as Redis holds it.
 func (r Report) MarshalJSON() ([]byte, error) {
 	f := fields{Format: format, report: report(r), UpMS: r.Up.Milliseconds(), WindowMS: r.Window.Milliseconds()}
+	if !r.Changed.IsZero() {
+		f.ChangedMS = r.Changed.UnixMilli()
+	}
 	if !r.Written.IsZero() {
 		f.WrittenMS = r.Written.UnixMilli()
 	}
@@ -163,11 +172,14 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 	if f.Format != format {
 		return fmt.Errorf("fleet: a report of format %d, which this version cannot read", f.Format)
 	}
-	if f.UpMS < 0 || f.WindowMS < 0 || f.WrittenMS < 0 || f.UpMS > maxMS || f.WindowMS > maxMS || f.WrittenMS > maxUnixMS {
-		return fmt.Errorf("fleet: bad report: up_ms %d, window_ms %d, written_ms %d", f.UpMS, f.WindowMS, f.WrittenMS)
+	if f.UpMS < 0 || f.WindowMS < 0 || f.WrittenMS < 0 || f.UpMS > maxMS || f.WindowMS > maxMS || f.WrittenMS > maxUnixMS || f.ChangedMS < 0 || f.ChangedMS > maxUnixMS {
+		return fmt.Errorf("fleet: bad report: up_ms %d, window_ms %d, written_ms %d, changed_ms %d", f.UpMS, f.WindowMS, f.WrittenMS, f.ChangedMS)
 	}
 	read := Report(f.report)
 	read.Up, read.Window = time.Duration(f.UpMS)*time.Millisecond, time.Duration(f.WindowMS)*time.Millisecond
+	if f.ChangedMS > 0 {
+		read.Changed = time.UnixMilli(f.ChangedMS)
+	}
 	if f.WrittenMS > 0 {
 		read.Written = time.UnixMilli(f.WrittenMS)
 	}

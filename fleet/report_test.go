@@ -15,7 +15,7 @@ import (
 
 // example is a report of another language, with every field, and one of a later version.
 const example = `{"format":1,"id":"a1","name":"worker-4","language":"python","version":"0.1.0","host":"h","pid":7,"up_ms":120500,
-"window_ms":58250,"written_ms":1795792000123,"digest":"0123456789abcdef","levels":9,"overrides":true,"degraded":true,"following":{"version":12,"own":true,"code":"refused","detail":"NOPERM"},
+"window_ms":58250,"written_ms":1795792000123,"changed_ms":1795792000001,"digest":"0123456789abcdef","levels":9,"overrides":true,"degraded":true,"following":{"version":12,"own":true,"code":"refused","detail":"NOPERM"},
 "by_count":{"1":10},"by_load":{"4":100,"9":20},"overridden":3,"fallback":2,"errors":{"not_counted":1},
 "waits":{"4":{"31":5,"32":1}},"first_hour":{"40":7},"submitted_hour":130,"ended_hour":57,"later":{"a":[1]},"busiest":[
 {"customer":"acme","documents":120,"rule":"load","level":9,"load":812.5,"ago_ms":1500,"pending":40,"hour":"9 120 9 3400 1 1"},
@@ -26,7 +26,7 @@ var exampleReport = Report{
 	Window: 58250 * time.Millisecond, Levels: 9, Overrides: true, Degraded: true, Following: control.Following{Version: 12, Own: true, Code: control.Refused, Detail: "NOPERM"},
 	ByCount: map[priority.Level]int64{1: 10}, ByLoad: map[priority.Level]int64{4: 100, 9: 20}, Overridden: 3, Fallback: 2,
 	Errors: map[string]int64{"not_counted": 1}, Waits: map[priority.Level]Histogram{4: {31: 5, 32: 1}}, FirstHour: Histogram{40: 7},
-	Written: time.UnixMilli(1795792000123), Digest: "0123456789abcdef", Submitted: 130, Ended: 57,
+	Written: time.UnixMilli(1795792000123), Changed: time.UnixMilli(1795792000001), Digest: "0123456789abcdef", Submitted: 130, Ended: 57,
 	Busiest: []Busy{
 		{"acme", 120, priority.ByLoad, 9, 0, 812.5, 1500 * time.Millisecond, 40, []Part{{9 * time.Second, 120, 9}, {3400 * time.Second, 1, 1}}},
 		{Customer: "\xff", Rule: priority.ByCount, Level: 1, Count: -2},
@@ -64,7 +64,7 @@ func TestRead_BadReports(t *testing.T) {
 	}
 	for _, fields := range []string{
 		"", "null", "[]", "7", `{"format":2}`, `{"format":1}`, strings.Repeat("[", 1e5), strings.Replace(example, `"python"`, `"`+strings.Repeat("x", maxReadBytes)+`"`, 1),
-		`"levels":0`, `"levels":256`, `"up_ms":-1`, `"window_ms":9e30`, `"following":{"version":-1}`, `"written_ms":-1`, `"written_ms":10000000000001`, `"digest":"` + strings.Repeat("x", 201) + `"`, `"submitted_hour":-1`, `"ended_hour":1000000001`, `"overridden":-1`, `"fallback":1000000000000000000`,
+		`"levels":0`, `"levels":256`, `"up_ms":-1`, `"window_ms":9e30`, `"following":{"version":-1}`, `"written_ms":-1`, `"changed_ms":-1`, `"written_ms":10000000000001`, `"digest":"` + strings.Repeat("x", 201) + `"`, `"submitted_hour":-1`, `"ended_hour":1000000001`, `"overridden":-1`, `"fallback":1000000000000000000`,
 		`"by_count":{"0":1}`, `"by_count":{"-7":1}`, `"by_count":{"x":1}`, `"by_load":{"256":1}`, `"by_load":{"1":-1}`, `"by_load":{"1":9223372036854775807}`,
 		`"waits":{"1":{"108":1}}`, `"waits":{"0":{"1":1}}`, `"waits":{"1":{"1":1e18}}`, `"waits":{"1":{"1":1000000000000000000}}`, `"first_hour":{"-1":1}`,
 		`"errors":{"x":-1}`, `"errors":{"0":1` + many + `}`,

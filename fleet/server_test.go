@@ -59,6 +59,33 @@ func TestClose_ServerStopped(t *testing.T) {
 	}
 }
 
+// Redis stands still for longer than a call, as in a fork, and then runs what it was sent. That must
+// not make documents pending again that are done.
+func TestSubmit_AfterItsDone(t *testing.T) {
+	server, ctx := redistest.Start(t), t.Context()
+	member := must(fleet.Join(server.Client(), nil))(t) // with the usual timeout
+	t.Cleanup(func() { _ = member.Close(context.Background()) })
+	must(member.Submit(ctx, "acme", priority.Document{ID: "before"}))(t) // it learns Redis's time
+	server.Signal(syscall.SIGSTOP)
+	documents := make([]priority.Document, 1000)
+	ids := make([]string, len(documents))
+	for i := range documents {
+		ids[i] = fmt.Sprint("d", i)
+		documents[i].ID = ids[i]
+	}
+	for i, decision := range must(member.SubmitN(ctx, "acme", documents))(t) {
+		if !decision.Degraded {
+			t.Fatalf("document %d: %+v", i, decision)
+		}
+	}
+	must(member.DoneN(ctx, "acme", ids, 0))(t)
+	server.Signal(syscall.SIGCONT)
+	await(t, "Redis decides again", func() bool { return !must(member.Next(ctx, "other"))(t).Degraded })
+	if state := must(member.Peek(ctx, "acme"))(t); state.Pending != 1 {
+		t.Errorf("%d are pending, of which 1 is not done", state.Pending)
+	}
+}
+
 // trips counts a client's round trips.
 type trips struct{ atomic.Int64 }
 

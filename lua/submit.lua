@@ -26,14 +26,17 @@
 --          "/", <user> and the id.
 -- ARGV     for each of 1 to 100 documents its id, and its cost in thousandths of the average
 --          of all customers, 0 to 100000; 0: not known. Behind the cost there may be a space
---          and in how many milliseconds it is due, 1 to 31536000000; else it is due now
+--          and in how many milliseconds it is due, 1 to 31536000000; else it is due now.
+--          Behind all there may be a deadline in milliseconds of Redis's time, 0: none. After it the
+--          process has gone on without the answer, and its Done may have come already.
 --
 -- Reply    {level, load, pending, rule_level, …}: for each document its level, 1 being
 --          first; its load in millionths, at most 10^15; the number of documents that are
 --          pending when it is due, this one included; and the level without the override.
---          With an override follow {…, earliest, latest, ends_in} of next.lua.
+--          With an override follow {…, earliest, latest, ends_in} of next.lua, and with a
+--          deadline, at the end, Redis's time in milliseconds.
 -- Errors   CORRUPTPENDING: a key holds something else. ERR the …: ARGV is wrong.
---          Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was changed, except
+--          LATE: the deadline is over. Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was changed, except
 --          that without a right to a command here those before it have run.
 --
 -- Try it   redis-cli --eval submit.lua 'priority:{acme}:pending' , invoice-1 0 invoice-2 0
@@ -62,8 +65,9 @@ local day = 86400000
 local call, format = redis.call, string.format
 local floor, min, max, abs = math.floor, math.min, math.max, math.abs
 
-local n, delayed = #ARGV / 2, false
-if n < 1 or n > 100 or n % 1 ~= 0 then
+local n, delayed = floor(#ARGV / 2), false
+local deadline = #ARGV % 2 == 1 and ARGV[#ARGV]
+if n < 1 or n > 100 or deadline and not string.find(deadline, '^%d+$') then
   return redis.error_reply('ERR the number of documents is not 1 to 100, each with its cost')
 end
 local members, sets = {':fades', ':averages'}, KEYS[3] and 2 or 1
@@ -87,6 +91,9 @@ end
 
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
+if deadline and deadline ~= '0' and now > deadline + 0 then
+  return redis.error_reply('LATE the deadline of the call is over')
+end
 local books = {}
 for b = 1, sets do
   local set, members = KEYS[2 * b - 1], members
@@ -358,6 +365,9 @@ end
 end
 if earliest then
   reply[4 * n + 1], reply[4 * n + 2], reply[4 * n + 3] = earliest, latest, call('PTTL', override)
+end
+if deadline then
+  reply[#reply + 1] = now
 end
 
 for b = 1, sets do

@@ -138,7 +138,8 @@ func exported(t *testing.T) (metrics, labels []string) {
 		Ended: []priority.Ended{{Latency: time.Second, Level: 1}},
 	})
 	client := redistest.Start(t).Client()
-	write(t, client, "p1", `{"format":1,"id":"p1","levels":9,"language":"python","by_load":{"4":10},"waits":{"4":{"40":9}}}`, 0)
+	write(t, client, "p1", `{"format":1,"id":"p1","levels":9,"language":"python","by_load":{"4":10},"waits":{"4":{"40":9}},"busiest":[{"customer":"acme","documents":1,"rule":"load","level":1,"load":1,"pending":1}]}`, 0)
+	submit(t, client)
 	admin, err := control.NewAdmin(client, nil)
 	if err != nil {
 		t.Fatal(err)

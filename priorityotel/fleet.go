@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -17,8 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/fleet"
 )
 
 // The attributes that only the fleet's metrics have.
@@ -28,12 +24,6 @@ const (
 	quantileKey = attribute.Key("priority.quantile")
 )
 
-// The reports are written every five seconds.
-const (
-	fleetInterval = 5 * time.Second
-	fleetTimeout  = 4 * time.Second
-)
-
 // ObserveFleet records what the processes of all languages report, until stop is called. It
 // reads their reports from Redis every five seconds, in the background: collecting metrics
 // never waits for Redis, and while Redis cannot be reached these metrics are absent. Call it
@@ -41,14 +31,13 @@ const (
 //
 // An error wraps [priority.ErrInvalid], or is the meter provider's.
 func (i *Instrumentation) ObserveFleet(client redis.UniversalClient, prefix string) (stop func() error, err error) {
-	admin, err := control.NewAdmin(client, &control.AdminOptions{Prefix: prefix, Timeout: -1})
+	reader, err := newFleetReader(client, prefix)
 	if err != nil {
 		return nil, err
 	}
 	if !i.fleet.CompareAndSwap(false, true) {
 		return nil, fmt.Errorf("%w option: a fleet is observed already", priority.ErrInvalid)
 	}
-	reader := &fleetReader{client: client, prefix: prefix, admin: admin}
 	registration, err := observeFleet(i.metrics.meter, reader)
 	if err != nil {
 		i.fleet.Store(false)
@@ -63,68 +52,48 @@ func (i *Instrumentation) ObserveFleet(client redis.UniversalClient, prefix stri
 	}), nil
 }
 
-// fleetReader reads what a fleet reports.
-type fleetReader struct {
-	client redis.UniversalClient
-	prefix string
-	admin  *control.Admin
-	latest atomic.Pointer[reading] // nil: it failed
-}
-
-type reading struct {
-	reports []fleet.Report
-	version int64 // of the policies that Redis has; 0: none, or they cannot be read
-}
-
-func (r *fleetReader) run(ctx context.Context) {
-	ticks := time.NewTicker(fleetInterval)
-	defer ticks.Stop()
-	for {
-		r.latest.Store(r.read(ctx))
-		select {
-		case <-ticks.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (r *fleetReader) read(ctx context.Context) *reading {
-	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
-	defer cancel()
-	reports, err := fleet.Read(ctx, r.client, r.prefix)
-	if err != nil {
-		return nil
-	}
-	applied, _ := r.admin.Policies(ctx)
-	return &reading{reports, applied.Version}
-}
-
 // reported are the metrics of a fleet.
 type reported struct {
 	workers   metric.Int64ObservableGauge
 	gone      metric.Int64ObservableGauge
 	degraded  metric.Int64ObservableGauge
 	documents metric.Int64ObservableGauge
-	wait      metric.Float64ObservableGauge
 	version   metric.Int64ObservableGauge
+	pending   metric.Int64ObservableGauge
+	submitted metric.Int64ObservableGauge
+	ended     metric.Int64ObservableGauge
+	others    metric.Int64ObservableGauge
+	wait      metric.Float64ObservableGauge
+	oldest    metric.Float64ObservableGauge
+	clock     metric.Float64ObservableGauge
 }
 
 func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration, error) {
 	var r reported
-	var errs [6]error
-	gauge := func(name, unit, description string, err *error) (gauge metric.Int64ObservableGauge) {
-		gauge, *err = meter.Int64ObservableGauge("priority.fleet."+name, metric.WithUnit(unit), metric.WithDescription(description))
+	var errs []error
+	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
+		gauge, err := meter.Int64ObservableGauge("priority.fleet."+name, metric.WithUnit(unit), metric.WithDescription(description))
+		errs = append(errs, err)
 		return gauge
 	}
-	r.workers = gauge("workers", "{process}", "Processes that report, by whether they follow the newest policies and apply overrides.", &errs[0])
-	r.degraded = gauge("degraded", "{process}", "Processes in which a fallback answers instead of Redis.", &errs[1])
-	r.documents = gauge("documents", "{document}", "Documents of the last minute: by rule and level, or by error type if they were not counted.", &errs[2])
-	r.version = gauge("version", "{change}", "Version of the operators' policies, or of their withdrawal.", &errs[3])
-	r.gone = gauge("gone", "{process}", "Processes that stopped reporting within the last hour, and did not close.", &errs[4])
-	r.wait, errs[5] = meter.Float64ObservableGauge("priority.fleet.wait", metric.WithUnit("s"),
-		metric.WithDescription("Time from when a document was due until Done, of those of the last minute, by level."))
-	if err := errors.Join(errs[:]...); err != nil {
+	seconds := func(name, description string) metric.Float64ObservableGauge {
+		gauge, err := meter.Float64ObservableGauge("priority.fleet."+name, metric.WithUnit("s"), metric.WithDescription(description))
+		errs = append(errs, err)
+		return gauge
+	}
+	r.workers = gauge("workers", "{process}", "Processes that report, by whether they follow the newest policies and apply overrides.")
+	r.degraded = gauge("degraded", "{process}", "Processes in which a fallback answers instead of Redis.")
+	r.gone = gauge("gone", "{process}", "Processes that stopped reporting within the last hour, and did not close.")
+	r.others = gauge("others", "{process}", "Processes that decide by other policies than most.")
+	r.version = gauge("version", "{change}", "Version of the operators' policies, or of their withdrawal.")
+	r.documents = gauge("documents", "{document}", "Documents of the last minute: by rule and level, or by error type if they were not counted.")
+	r.submitted = gauge("submitted", "{document}", "Documents submitted in the last hour.")
+	r.ended = gauge("ended", "{document}", "Documents that a Done ended in the last hour.")
+	r.pending = gauge("pending", "{document}", "Documents pending by level, at least: of the customers with most, as the reports name them.")
+	r.oldest = seconds("oldest", "For how long the oldest of these documents has been due, by level.")
+	r.wait = seconds("wait", "Time from when a document was due until Done, of those of the last minute, by level.")
+	r.clock = seconds("clock", "How far a process's clock and Redis's are apart at most.")
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	return meter.RegisterCallback(func(_ context.Context, observer metric.Observer) error {
@@ -132,19 +101,8 @@ func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration,
 			r.observe(observer, latest)
 		}
 		return nil
-	}, r.workers, r.gone, r.degraded, r.documents, r.wait, r.version)
-}
-
-// newest returns the version that workers should follow. If Redis has no policies, only the
-// reports do.
-func (r *reading) newest() (version int64) {
-	if r.version > 0 {
-		return r.version
-	}
-	for _, report := range r.reports {
-		version = max(version, report.Following.Version)
-	}
-	return version
+	}, r.workers, r.gone, r.degraded, r.version, r.documents, r.submitted, r.ended,
+		r.pending, r.others, r.wait, r.oldest, r.clock)
 }
 
 func (r *reported) observe(observer metric.Observer, latest *reading) {
@@ -166,9 +124,18 @@ func (r *reported) observe(observer metric.Observer, latest *reading) {
 			observer.ObserveInt64(r.workers, n, metric.WithAttributes(languageKey.String(language), followsKey.Bool(follows == 1)))
 		}
 	}
-	totals := fleet.Add(latest.reports)
+	totals := latest.totals
 	observer.ObserveInt64(r.degraded, int64(totals.Degraded))
 	observer.ObserveInt64(r.gone, int64(totals.Gone))
+	observer.ObserveInt64(r.submitted, totals.Submitted)
+	observer.ObserveInt64(r.ended, totals.Ended)
+	observer.ObserveInt64(r.others, latest.others())
+	observer.ObserveFloat64(r.clock, latest.apart().Seconds())
+	for level, waits := range latest.backlog {
+		at := metric.WithAttributes(levelKey.Int(int(level)))
+		observer.ObserveInt64(r.pending, waits.Pending, at)
+		observer.ObserveFloat64(r.oldest, waits.Oldest.Age.Seconds(), at)
+	}
 	for rule, levels := range map[string]map[priority.Level]int64{byCount: totals.ByCount, byLoad: totals.ByLoad} {
 		for level, n := range levels {
 			observer.ObserveInt64(r.documents, n, metric.WithAttributes(ruleKey.String(rule), levelKey.Int(int(level))))

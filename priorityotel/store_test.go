@@ -196,30 +196,38 @@ func TestAFleetsReportsAreRecorded(t *testing.T) {
 		}
 	}
 	for id, report := range map[string]string{
-		"p1": `"language":"python","overrides":true,"following":{"version":2},"by_load":{"4":10},"waits":{"4":{"40":9,"52":1}}`,
-		"p2": `"language":"python","overrides":true,"degraded":true,"following":{"version":1},"by_count":{"1":2},"by_load":{"4":5}`,
-		"n1": `"language":"nodejs","overrides":true,"following":{"version":2,"code":"invalid"},"errors":{"not_counted":1,"error":2,"acme":4}`,
+		"p1": `"language":"python","overrides":true,"digest":"d000000000000001","submitted_hour":7,"ended_hour":6,"following":{"version":2},"by_load":{"4":10},"waits":{"4":{"40":9,"52":1}}`,
+		"p2": `"language":"python","overrides":true,"digest":"d000000000000001","written_ms":1000,"degraded":true,"following":{"version":1},"by_count":{"1":2},"by_load":{"4":5}`,
+		"n1": `"language":"nodejs","overrides":true,"digest":"d000000000000002","submitted_hour":3,"following":{"version":2,"code":"invalid"},"errors":{"not_counted":1,"error":2,"acme":4}`,
 		"n2": `"language":"nodejs","overrides":false,"following":{"version":2}`,
-		"g1": `"language":"go","overrides":true,"following":{"version":3},"busiest":[{"customer":"acme","documents":1,"rule":"load","level":1,"load":1}]`,
+		"g1": `"language":"go","overrides":true,"following":{"version":3},"busiest":[{"customer":"acme","documents":1,"rule":"load","level":1,"load":1,"pending":1}]`,
 		"x1": `"language":"acme","overrides":true,"following":{"version":2}`,
 	} {
 		write(t, client, id, `{"format":1,"id":"`+id+`","levels":9,`+report+`}`, 0)
 	}
 	write(t, client, "x2", "acme", 0)
 	write(t, client, "gone", `{"format":1,"levels":9,"language":"go","degraded":true,"by_load":{"4":10}}`, time.Minute)
+	submit(t, client)
 	r := newRecorder(t, priorityotel.Options{})
 	if _, err := r.ObserveFleet(client, ""); err != nil {
 		t.Fatal(err)
 	}
 	var got map[string]float64
 	redistest.Await(t, "the reports are read", func() bool { got = r.gauges(t, "fleet."); return len(got) > 0 })
+	for name, least := range map[string]float64{"fleet.clock": 1.7e9, "fleet.oldest priority.level=1": 0} { // p2's clock is that of 1970
+		if n, ok := got[name]; !ok || n < least || n > 1e10 {
+			t.Errorf("%s = %v of %v", name, n, got)
+		}
+		delete(got, name)
+	}
 	workers := func(language, follows string) string {
 		return "fleet.workers priority.follows=" + follows + ",priority.language=" + language
 	}
 	expect(t, "fleet", got, map[string]float64{
 		workers("python", "true"): 1, workers("python", "false"): 1, workers("nodejs", "true"): 0, workers("nodejs", "false"): 2,
 		workers("go", "true"): 1, workers("go", "false"): 0, workers("unknown", "true"): 1, workers("unknown", "false"): 1,
-		"fleet.degraded": 1, "fleet.gone": 1, "fleet.version": 2,
+		"fleet.degraded": 1, "fleet.gone": 1, "fleet.version": 2, "fleet.others": 1,
+		"fleet.submitted": 10, "fleet.ended": 6, "fleet.pending priority.level=1": 1,
 		"fleet.documents priority.level=4,priority.rule=load": 15, "fleet.documents priority.level=1,priority.rule=count": 2,
 		"fleet.documents error.type=not_counted": 1, "fleet.documents error.type=_OTHER": 6,
 		"fleet.wait priority.level=4,priority.quantile=0.5": 1.024, "fleet.wait priority.level=4,priority.quantile=0.95": 8.192,
@@ -227,6 +235,18 @@ func TestAFleetsReportsAreRecorded(t *testing.T) {
 
 	server.Kill()
 	redistest.Await(t, "nothing is known of the fleet", func() bool { return len(r.gauges(t, "fleet.")) == 0 })
+}
+
+// submit submits acme's only document.
+func submit(t *testing.T, client *redis.Client) {
+	t.Helper()
+	store, err := priority.NewRedisStore(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Submit(t.Context(), "acme", priority.Document{ID: "invoice-1"}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // One store and one fleet are observed at a time, until they are stopped.

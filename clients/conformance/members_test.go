@@ -52,8 +52,11 @@ func TestMembers(t *testing.T) {
 
 	waits := int64(0)
 	for name, store := range m.stores {
+		if _, err := store.NextN(t.Context(), "", 1); err == nil {
+			t.Errorf("%s: a customer without a name has a level", name)
+		}
 		for i := range 30 {
-			m.next(name, fmt.Sprint("customer ", i%3))
+			m.next(name, fmt.Sprint("\xff customer ", i%3))
 			ids := []string{fmt.Sprint(name, " ", i)}
 			submitted, err := store.SubmitN(t.Context(), "acme", named.Documents(ids...))
 			if err != nil {
@@ -76,7 +79,8 @@ func TestMembers(t *testing.T) {
 		for _, h := range got.Waits {
 			ended += h.Count()
 		}
-		return maps.Equal(got.ByCount, m.got.ByCount) && maps.Equal(got.ByLoad, m.got.ByLoad) && ended == waits && got.Ended == waits && got.Submitted == documents
+		return maps.Equal(got.ByCount, m.got.ByCount) && maps.Equal(got.ByLoad, m.got.ByLoad) && ended == waits && got.Ended == waits && got.Submitted == documents &&
+			got.Errors["invalid"] == int64(len(m.stores)) && len(got.Busiest) == 4 && got.Busiest[3].Customer[0] == '\xff' && got.Busiest[3].Documents == int64(10*len(m.stores))
 	})
 
 	admin, err := control.NewAdmin(m.client, nil)

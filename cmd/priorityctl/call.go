@@ -157,8 +157,11 @@ func (c *call) warn(s *insight.Snapshot) {
 	}
 }
 
-// warnAlone says that the levels below are not those that documents get.
+// warnAlone says that the levels below are not those that documents get, or what waits is not right.
 func (c *call) warnAlone(s *insight.Snapshot) {
+	if off := s.ClockOff(); off != "" {
+		c.note("%s, so what waits is not right below: see %s", off, c.Command("status"))
+	}
 	switch {
 	case s.Full():
 		c.note("Redis is full, so processes decide by themselves, and not as below: raise maxmemory, see %s", c.Command("status"))

@@ -54,7 +54,7 @@ func TestGet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	holds(t, o.ok("get", "archive"), "archive floods: 118 documents wait at level 6 or later, and the next one gets level 3.")
+	holds(t, o.ok("get", "archive"), "archive floods: 118 documents beyond the last load are pending, and the next one gets level 3.")
 	o.ok("override", "set", "acme", "-not-later-than", "3", "-for", "2h", "-why", "a demo", "-by", "mary")
 	holds(t, o.ok("get", "acme"), "count -29: 30 documents since the last reset", "level 3 of 1 to 9; by the rule 9", "level 3 at the latest",
 		`by mary: "a demo"`, "acme is slow because of 30 documents")
@@ -122,7 +122,7 @@ func TestTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "308 documents") })
-	holds(t, o.ok("top"), "LEVEL DOCS PENDING MEDIAN 95TH OLDEST", "6 15 15 - -", "7 104 104 - -", "archive", "acme", "bakery")
+	holds(t, o.ok("top"), "LEVEL DOCS PENDING MEDIAN 95TH OLDEST", "6 15 ≥15 - -", "7 104 ≥104 - -", "archive", "acme", "bakery")
 	top := objects(t, o.ok("top", "-json"))[0]
 	if top["workers"] != 1. || len(top["busiest"].([]any)) != 3 || len(top["levels"].([]any)) != 9 {
 		t.Errorf("got %v", top)
@@ -145,7 +145,7 @@ func TestTop_Waiting(t *testing.T) {
 		redis.Z{Member: "waits", Score: at(lease/2, 2)}, redis.Z{Member: "lost", Score: at(2*lease, 2)}, redis.Z{Member: "later", Score: at(-lease, 2)})
 	write(t, client, fleet.Report{ID: "w1", Name: "w1", Levels: 9, Overrides: true, Busiest: []fleet.Busy{{Customer: "acme", Rule: priority.ByLoad, Level: 2, Pending: 2}}}, 0)
 	holds(t, o.ok("top"), "2 0 1 - - 1m30s", "6 0 1 - - 6m", "0 2 6m")
-	holds(t, o.ok("get", "acme"), "pending 2, the oldest for 6m", "flood 1 of them", "scheduled 2 more", "but those of a flood do for 24h")
+	holds(t, o.ok("get", "acme"), "pending 2, the oldest for 6m", "flood 1 of them", "scheduled 2 more, though none was submitted with a delay", "but those of a flood do for 24h")
 	holds(t, o.ok("get", "acme"), "lost 1 more of the last day, presumed lost", "1 document left by the end of the lease: probably no Done is sent")
 }
 

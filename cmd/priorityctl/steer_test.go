@@ -136,7 +136,7 @@ func TestConnection_Asks(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
 	write(t, client, fleet.Report{ID: "w1", Name: "w1", Levels: 9, Overrides: true}, 0)
-	for command, needs := range map[string][]string{"log": {"info", "xrevrange"}, "workers": {"info", "get", "evalsha", "script|load", "time", "zrangebyscore"}} {
+	for command, needs := range map[string][]string{"log": {"info", "xrevrange"}, "workers": {"info", "get", "mget", "pttl", "evalsha", "script|load", "time", "zrangebyscore"}} {
 		before := redistest.Calls(t, client)
 		o.ok(command)
 		after := redistest.Calls(t, client)

@@ -22,6 +22,7 @@ type result struct {
 	noScript bool // not run: the node does not know the script; to be loaded
 	astray   bool // not run: where it went, the script is not known, and loading it did not help
 	unsent   bool // it never left the process
+	late     bool // not run: its deadline was over, by Redis's clock
 }
 
 // lost is the result of a call that was sent and whose answer did not come.
@@ -106,6 +107,8 @@ func classifyReply(call *Call, err error, reply string, sent bool) result {
 	switch {
 	case begins(noScript):
 		return result{Failure: Failure{NotCounted, err}, noScript: true}
+	case call.Timed && begins("LATE "):
+		return result{Failure: Failure{NotCounted, err}, again: true, late: true}
 	case slices.ContainsFunc(corrupt, begins):
 		return result{Failure: Failure{Corrupt, err}}
 	case begins("NEWER "):

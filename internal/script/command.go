@@ -21,7 +21,8 @@ type command struct {
 	within   lasting
 }
 
-func (c *command) prepare(ctx context.Context, call *Call, withText bool) {
+// prepare makes the command of a call. deadline is what a timed call sends.
+func (c *command) prepare(ctx context.Context, call *Call, withText bool, deadline int64) {
 	c.body.bytes, c.body.nothing = call.Script.digest, noDigest
 	c.argv = [8]any{"evalsha", &c.body, 1 + len(call.OtherKeys), call.Key}
 	if withText {
@@ -32,6 +33,9 @@ func (c *command) prepare(ctx context.Context, call *Call, withText bool) {
 		args = append(args, key)
 	}
 	args = append(args, call.Args...)
+	if call.Timed {
+		args = append(args, deadline)
+	}
 	if call.Integers > 0 {
 		c.integers = *redis.NewIntSliceCmd(ctx, args...)
 		c.Cmder = &c.integers

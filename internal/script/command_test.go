@@ -13,7 +13,7 @@ var next = New("return {1, 0}")
 // What a hook, a cluster client or an AutoPipeliner looks at is not sent.
 func TestCommand_LookedAt(t *testing.T) {
 	cmd := new(command)
-	cmd.prepare(t.Context(), &Call{Script: next, Key: "k", Integers: 2}, false)
+	cmd.prepare(t.Context(), &Call{Script: next, Key: "k", Integers: 2}, false, 0)
 	_, _, _ = cmd.Args(), cmd.String(), cmd.Name()
 	if asked := cmd.body.cancel(); asked != 0 {
 		t.Errorf("it counts as sent %d times", asked)
@@ -26,7 +26,7 @@ func TestCommand_GivenUp(t *testing.T) {
 	s := &server{}
 	for _, withText := range []bool{false, true} {
 		cmd := new(command)
-		cmd.prepare(t.Context(), &Call{Script: next, Key: "k", Integers: 2}, withText)
+		cmd.prepare(t.Context(), &Call{Script: next, Key: "k", Integers: 2}, withText, 0)
 		if asked := cmd.body.cancel(); asked != 0 {
 			t.Fatalf("it was sent %d times", asked)
 		}
@@ -75,7 +75,7 @@ func TestCommand_SizedByAutoPipeliner(t *testing.T) {
 	} {
 		s, cmd := &server{}, new(command)
 		call := &Call{Script: next, Key: "k", Integers: 2}
-		cmd.prepare(t.Context(), call, false)
+		cmd.prepare(t.Context(), call, false, 0)
 		s.written(cmd)
 		cmd.SetErr(errRefused)
 		if got := cmd.result(call, nil, habitsOf(test.client)); got.Outcome != test.want {

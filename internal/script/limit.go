@@ -19,6 +19,7 @@ const (
 // that does not tell them apart. And it remembers which scripts are known there.
 type limit struct {
 	calls, pipelines chan struct{}
+	clock            clock        // Redis's, there
 	broken           atomic.Int32 // tries since the last answer that found their connection broken
 
 	mu      sync.Mutex
@@ -67,7 +68,10 @@ func newLimit(client Client) *limit {
 	if pool, ok := client.(interface{ Options() *redis.Options }); ok {
 		connections = pool.Options().PoolSize
 	}
-	return &limit{calls: make(chan struct{}, min(connections, MaxCalls)), pipelines: make(chan struct{}, min(connections, MaxPipelines))}
+	return &limit{
+		calls: make(chan struct{}, min(connections, MaxCalls)), pipelines: make(chan struct{}, min(connections, MaxPipelines)),
+		clock: clock{began: time.Now()},
+	}
 }
 
 // nodes are the limits of a cluster's nodes: one that hangs leaves the others their places.

@@ -62,18 +62,21 @@ func (r *Runner) Run(d *Deadline, call *Call) (Reply, *Failure) {
 		limit.await(d, known)
 	}
 	cmd := new(command)
-	cmd.prepare(d.context, call, false)
+	cmd.prepare(d.context, call, false, limit.clock.deadline(d))
+	sent := time.Now()
 	late := r.do(d, limit.calls, cmd)
 	tried := cmd.result(call, late, r.habits)
 	if tried.answered {
 		r.noteAnswer(limit)
-		return cmd.reply(), nil
+		reply := cmd.reply()
+		limit.clock.learn(call, &reply, sent)
+		return reply, nil
 	}
 	again := *call // so that a call that works needs not outlive this one
 	again.OtherKeys, again.Args = slices.Clone(call.OtherKeys), slices.Clone(call.Args)
 	a := attempt{call: &again}
 	g := &group{limit: limit, places: limit.calls, left: []*attempt{&a}}
-	if r.settle(d, g, 1, []result{tried}) {
+	if r.settle(d, g, 1, []result{tried}, sent) {
 		r.run(d, g, 2)
 	}
 	return a.reply, a.failure
@@ -146,6 +149,7 @@ type attempt struct {
 	before   Failure // how the try before this one ended; Unknown if any before it did
 	withText bool    // the text goes along: its slot moves, or the script cannot be loaded
 	apart    bool    // the override is read by itself: its slot moves
+	untimed  bool    // no deadline goes along: it was over, by Redis's clock, while the call still waits
 
 	reply   Reply
 	failure *Failure
@@ -154,9 +158,10 @@ type attempt struct {
 // run sends the calls of a group until each has its reply or its failure.
 func (r *Runner) run(d *Deadline, g *group, try int) {
 	for ; ; try++ {
-		pipe := newPipeline(d.context, g)
+		pipe := newPipeline(d, g)
+		sent := time.Now()
 		late := r.do(d, g.places, pipe)
-		if !r.settle(d, g, try, pipe.results(g, late, r.habits)) {
+		if !r.settle(d, g, try, pipe.results(g, late, r.habits), sent) {
 			return
 		}
 	}
@@ -164,7 +169,7 @@ func (r *Runner) run(d *Deadline, g *group, try int) {
 
 // settle gives each call its reply or its failure by the result of a try, except those that
 // another try may help, for which it waits. It returns false if there are none.
-func (r *Runner) settle(d *Deadline, g *group, try int, results []result) bool {
+func (r *Runner) settle(d *Deadline, g *group, try int, results []result, sent time.Time) bool {
 	again := r.awaitNext(d, g.limit, try, results)
 	attempts := g.left
 	g.left = nil
@@ -175,6 +180,7 @@ func (r *Runner) settle(d *Deadline, g *group, try int, results []result) bool {
 		if result.answered {
 			r.noteAnswer(g.limit)
 			a.reply = result.reply
+			g.limit.clock.learn(a.call, &a.reply, sent)
 			continue
 		}
 		if a.before.Outcome == Unknown {
@@ -196,6 +202,9 @@ func (r *Runner) settle(d *Deadline, g *group, try int, results []result) bool {
 // note records what the next try of a call has to know.
 func (g *group) note(a *attempt, result *result) {
 	a.before = result.Failure
+	if a.untimed = a.untimed || result.late; result.late {
+		g.limit.clock.forget() // it has stepped
+	}
 	a.apart = a.apart || a.call.Override && strings.HasPrefix(result.Err.Error(), "TRYAGAIN ")
 	if result.noScript {
 		if g.missing == nil {
@@ -239,7 +248,8 @@ type pipeline struct {
 	within    lasting
 }
 
-func newPipeline(ctx context.Context, g *group) *pipeline {
+func newPipeline(d *Deadline, g *group) *pipeline {
+	ctx, deadline := d.context, g.limit.clock.deadline(d)
 	p := &pipeline{commands: make([]command, len(g.left)), loads: make(map[*Script]*load), overrides: make(map[int]*redis.StringCmd)}
 	for i, a := range g.left {
 		call := a.call
@@ -251,7 +261,11 @@ func newPipeline(ctx context.Context, g *group) *pipeline {
 		if script := a.call.Script; (a.call.Ordered || g.missing[script]) && p.loads[script] == nil {
 			p.loads[script] = newLoad(ctx, a.call)
 		}
-		p.commands[i].prepare(ctx, call, a.withText)
+		if a.untimed {
+			p.commands[i].prepare(ctx, call, a.withText, 0)
+		} else {
+			p.commands[i].prepare(ctx, call, a.withText, deadline)
+		}
 	}
 	return p
 }

@@ -35,6 +35,11 @@ type Call struct {
 	// any kind.
 	Integers int
 
+	// Timed says that the script takes a deadline behind Args, in milliseconds of Redis's time, 0: none,
+	// and replies Redis's time behind all else. What Redis would run after the call has ended, it
+	// refuses.
+	Timed bool
+
 	Repeatable bool // running it twice is as good as once
 	ReadOnly   bool // writes nothing, so that nothing is unknown when its reply is lost
 	Ordered    bool // in a RunEach it keeps its place even if a node does not know the script yet

@@ -16,6 +16,8 @@ class Follower {
    * not, as a code for programs and a detail for operators.
    */
   following = { version: 0, own: true };
+  /** When operators last changed something, in milliseconds of Redis's clock; 0: they never did. A later reading of an older log leaves it. */
+  changed = 0;
   #ask;
   #apply;
   #head = ''; // how the text that is followed begins, so that follow.lua need not send it again
@@ -35,7 +37,8 @@ class Follower {
   async poll() {
     let refusal;
     try {
-      const [now, text] = await this.#ask(this.#head);
+      const [now, latest, text] = await this.#ask(this.#head);
+      this.changed = Math.max(this.changed, Math.min(latest, now));
       if (text !== undefined) refusal = this.#read(now, text);
     } catch (error) {
       refusal = refusalOf(error);

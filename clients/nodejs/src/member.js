@@ -76,18 +76,19 @@ class Member {
   }
 
   #askPolicies(head) {
-    return this.#ask('follow', ['{control}:policies'], [head], this.#leaving.signal, {
-      readOnly: true, isReply: ([now, text = '']) => Number.isSafeInteger(now) && typeof text === 'string',
+    return this.#ask('follow', ['{control}:policies', '{control}:log'], [head], this.#leaving.signal, {
+      readOnly: true, isReply: ([now, latest, text = '']) => Number.isSafeInteger(now) && Number.isSafeInteger(latest) && typeof text === 'string',
     });
   }
 
   // A SET renews the report for a tenth of the cost of report.lua, which then runs every 45 seconds.
   async #report(signal) {
     const now = performance.now();
-    const { following } = this.#follower;
+    const { following, changed } = this.#follower;
     const text = jsonOf({
       ...this.#identity, following: { ...following, detail: following.detail && printable(following.detail, 200) },
-      written_ms: Date.now(), digest: this.#store.digest(), degraded: this.#store.isDegraded(), ...this.collector.report(),
+      written_ms: Date.now(), digest: this.#store.digest(), changed_ms: changed || undefined,
+      degraded: this.#store.isDegraded(), ...this.collector.report(),
     });
     const key = this.#store.key(`{fleet}:${this.#identity.id}`);
     const renew = (wire, deadline) => wire.send(['SET', key, text, 'PX', String(reportLasts), 'XX'], key, deadline);

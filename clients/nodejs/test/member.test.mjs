@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect, isDeepStrictEqual } from 'node:util';
-import { join, keysOf, NotCounted } from 'docpriority';
+import { join, NotCounted } from 'docpriority';
 import { createClient } from 'redis';
 import { clients, newest, oddSettings } from './clients.mjs';
 
@@ -96,45 +96,6 @@ describe('a member', { skip }, () => {
     await allow('~*');
     await setPolicies(1, {});
     await follows(1);
-  });
-
-  withMember('a report has what callers got', { name: 'worker 4' }, async (member) => {
-    await redis.set(keysOf('umbrella', prefix).override, '=2');
-    await member.nextN('acme', 4);
-    await member.next(Buffer.from([0xff]));
-    await member.submit('umbrella', 'a');
-    await member.submitN('umbrella', ['b', 'c']);
-    await member.done('umbrella', 'a');
-    await member.doneN('umbrella', ['a', 'b']);
-    await assert.rejects(member.next(''), RangeError);
-    await redis.set(keysOf('corrupt', prefix).count, 'something');
-    await assert.rejects(member.nextN('corrupt', 3));
-    await setPolicies(1, { thresholds: [-7] });
-    await follows(1); // it is reported at once, with all of it
-    const { id, host, version, up_ms: up, window_ms: window, waits, first_hour: firstHour, written_ms: written, digest, ...report } = await readReport();
-    const ages = report.busiest.map(({ ago_ms: ago }) => ago);
-    for (const busy of report.busiest) {
-      delete busy.ago_ms;
-      busy.hour = busy.hour.replace(/^\d+ /, '');
-    }
-    assert.deepEqual(report, {
-      format: 1, name: 'worker 4', language: 'nodejs', pid: process.pid, levels: 9, overrides: true, degraded: false,
-      following: { version: 1, own: false }, by_count: { 1: 4, 2: 1 }, by_load: { 2: 3 }, overridden: 2, fallback: 0,
-      errors: { invalid: 1, corrupt: 3 }, submitted_hour: 3, ended_hour: 2,
-      busiest: [
-        { customer: 'acme', documents: 4, rule: 'count', level: 2, count: -3, hour: '4 2' },
-        { customer: 'umbrella', documents: 3, rule: 'load', level: 2, load: 9, pending: 3, hour: '3 2' },
-        { customer_base64: '/w==', documents: 1, rule: 'count', level: 1, count: 0, hour: '1 1' },
-      ],
-    });
-    await member.reset(Buffer.from([0xff])); // redis.keys would not give it back
-    assert.deepEqual(Object.values(waits[2]).reduce((a, b) => a + b), 2);
-    assert.equal(firstHour, undefined);
-    assert.match(digest, /^[0-9a-f]{16}$/);
-    assert.ok(Math.abs(Date.now() - written) < 60_000 && host && version && up >= window && window >= 0 && ages.every((ago) => ago >= 0 && ago <= up), ages);
-    assert.equal(await redis.zScore(`${prefix}:{fleet}:members`, id) > Date.now() - 86_400_000, true);
-    const ttl = await redis.pTTL(`${prefix}:{fleet}:${id}`);
-    assert.ok(ttl > 3_000_000 && ttl <= 3_600_000, ttl);
   });
 
   test('close removes the report, takes no more calls, and may come first or twice', async () => {

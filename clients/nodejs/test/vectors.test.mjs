@@ -149,7 +149,7 @@ function processOf({ tiers = {}, ...policy }) {
   let policies = own;
   let text;
   const apply = (read) => (policies = read ? policiesOf(read, 86_400_000, own.last) : own);
-  const follower = new Follower(async (head) => (head && text.startsWith(head) ? [Date.now()] : [Date.now(), text]), apply);
+  const follower = new Follower(async (head) => (head && text.startsWith(head) ? [Date.now(), 0] : [Date.now(), 0, text]), apply);
   return {
     read: async (key = '') => {
       text = key;

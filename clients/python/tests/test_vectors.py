@@ -197,7 +197,7 @@ class Process:
         """Returns the version that the process follows then, and the code for why it is not the newest."""
         call, now, text = self._follower.call(), 1_764_115_200_000, policies.encode()
         head = call.arguments[0]
-        call.read([now] if head and text.startswith(head) else [now, text], False)
+        call.read([now, 0] if head and text.startswith(head) else [now, 0, text], False)
         following = self._follower.following
         return following["version"], following.get("code")
 

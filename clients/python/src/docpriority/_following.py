@@ -37,6 +37,7 @@ class _Progress(NamedTuple):
     own: bool = True  # the store's policies apply
     newest: _Change = _Change()  # that was read, followed or not
     head: bytes = b""  # how the text that is followed begins, for follow.lua
+    latest: int = 0  # when operators last changed something, by Redis's clock; a later reading of an older log leaves it
     failure: dict[str, str] = {}  # why the latest reading failed, or is not followed, as a report has it
 
 
@@ -57,10 +58,16 @@ class Follower:
         progress = self._progress
         return {"version": progress.followed.version, "own": progress.own, **progress.failure}
 
+    @property
+    def changed(self) -> int:
+        """When operators last changed something, in milliseconds of Redis's clock; 0: they never did."""
+        return self._progress.latest
+
     def call(self) -> Call[None]:
         """Returns the call that reads the policies and follows them."""
         return Call(
-            "follow", plain_script("follow"), [self._calls.key("control", "policies")], [self._progress.head], Lost.CHANGES_NOTHING, 1,
+            "follow", plain_script("follow"), [self._calls.key("control", name) for name in ("policies", "log")], [self._progress.head],
+            Lost.CHANGES_NOTHING, 2,
             lambda reply, degraded: self._answered(reply), takes=(int, bytes),
         )  # fmt: skip
 
@@ -71,8 +78,9 @@ class Follower:
         self._progress = self._progress._replace(failure=failure)
 
     def _answered(self, reply: list[Any]) -> None:
-        progress = self._progress._replace(failure={})
-        self._progress = self._follow(reply[0], reply[1], progress) if len(reply) > 1 else progress
+        now, latest = reply[:2]
+        progress = self._progress._replace(failure={}, latest=max(self._progress.latest, min(latest, now)))
+        self._progress = self._follow(now, reply[2], progress) if len(reply) > 2 else progress
 
     def _follow(self, now: int, text: bytes, progress: _Progress) -> _Progress:
         """Follows the policies that Redis has, if it can. If not, they are read again: people may repair them."""

@@ -81,7 +81,7 @@ class Member:
         return {
             **self._who, "written_ms": time.time_ns() // 1_000_000, "digest": self._calls.digest(), "levels": self._calls.own_policies.last, "overrides": self._calls.reads_overrides, "accounts": self._calls.accounts,
             "degraded": self._fallback is not None and self._fallback.degraded,
-            "following": self._following, **self.window.fields(),
+            "following": self._following, "changed_ms": self._follower.changed, **self.window.fields(),
         }  # fmt: skip
 
     def _write(self, report: bytes, adds: bool, timeout: float = _TIMEOUT) -> Steps[None]:

@@ -44,13 +44,21 @@ func (s *Snapshot) clockChecks(ctx context.Context, top *Top) (checks []Check) {
 	if workers.processes != nil {
 		checks = append(checks, workers.as("clock.workers", "off", off(furthest)))
 	}
-	if step := s.steppedBack(ctx, top); step.Documents > 0 {
+	if step := s.steppedBack(ctx, top.Busiest); step.Documents > 0 {
 		checks = append(checks, step.as("clock.step"))
 	}
 	if checks == nil {
 		checks = append(checks, finding("clock"))
 	}
 	return checks
+}
+
+// ClockOff says how far Redis's clock is from this machine's; empty: they agree.
+func (s *Snapshot) ClockOff() string {
+	if s.ahead.Abs() <= clocksDiffer {
+		return ""
+	}
+	return finding("clock.redis", "off", off(s.ahead), "agreed", "").Found
 }
 
 // off says how far a clock is from another.
@@ -63,11 +71,11 @@ func off(ahead time.Duration) string {
 
 // steppedBack finds customers with documents that are due later, though none had a delay: a set
 // that ever had such a document has a member for that.
-func (s *Snapshot) steppedBack(ctx context.Context, top *Top) (step Check) {
+func (s *Snapshot) steppedBack(ctx context.Context, all []Busy) (step Check) {
 	pipe := s.Client.Pipeline()
 	var later []Busy
 	var delayed []*redis.FloatSliceCmd
-	for _, b := range top.Busiest {
+	for _, b := range all {
 		if b.State != nil && b.State.Rule == priority.ByLoad && b.State.Scheduled > 0 {
 			later = append(later, b)
 			delayed = append(delayed, pipe.ZMScore(ctx, s.Store.Keys(b.Exact()).Pending, ":counted"))

@@ -58,6 +58,7 @@ type Customer struct {
 	oldest    backlog.Document   // the oldest of them
 	oldestAt  Level              // what happened at its level
 	full      bool               // whether Redis is full
+	stepped   bool               // whether only a clock that went back can have made documents due later
 }
 
 // Part is what a customer's documents got in five minutes.
@@ -117,6 +118,7 @@ func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error)
 func (s *Snapshot) addDocuments(ctx context.Context, c *Customer) error {
 	one := []Busy{{Brief: Brief{Name: c.Name, State: &c.State}}}
 	s.addLost(ctx, one)
+	c.stepped = s.steppedBack(ctx, one).Documents > 0
 	if c.Lost = one[0].Lost; c.State.Pending == 0 {
 		return nil
 	}

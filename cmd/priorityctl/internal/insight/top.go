@@ -3,6 +3,7 @@ package insight
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -29,8 +30,8 @@ type Level struct {
 	Waits
 
 	// Pending is how many documents of the level are pending, of the customers that the workers'
-	// reports name, and OldestMS the age of the oldest. AtLeast: not all were read. By count, what
-	// is pending is not known.
+	// reports name, and OldestMS the age of the oldest. AtLeast: there may be more, as not all
+	// were read, or some are counted by Next, which does not know what is pending.
 	Pending  int64 `json:"pending"`
 	AtLeast  bool  `json:"at_least,omitempty"`
 	OldestMS int64 `json:"oldest_ms"`
@@ -48,8 +49,21 @@ func (l Level) Documents() int64 { return l.ByCount + l.ByLoad }
 // Oldest is the age of the oldest pending document.
 func (l Level) Oldest() time.Duration { return milliseconds(l.OldestMS) }
 
-// Known reports whether it is known what is pending: Next does not tell.
-func (l Level) Known() bool { return l.Pending > 0 || l.ByCount == 0 }
+// Known reports whether anything is known of what is pending.
+func (l Level) Known() bool { return l.Pending > 0 || !l.AtLeast }
+
+// MarshalJSON leaves out what is not known.
+func (l Level) MarshalJSON() ([]byte, error) {
+	type level Level
+	if l.Known() {
+		return json.Marshal(level(l))
+	}
+	return json.Marshal(struct {
+		level
+		Pending  *int64 `json:"pending,omitempty"`
+		OldestMS *int64 `json:"oldest_ms,omitempty"`
+	}{level: level(l)})
+}
 
 // PendingSays says in a table how many documents are pending.
 func (l Level) PendingSays() string {
@@ -233,10 +247,11 @@ func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
 	}
 	documents, err := s.backlogs().Documents(ctx, waiting)
 	levels := backlog.Levels(waiting, documents)
+	byCount := len(s.Totals.ByCount) > 0 || slices.ContainsFunc(s.busiest, func(b fleet.Busy) bool { return b.Rule == priority.ByCount })
 	for i := range t.Levels {
 		l := &t.Levels[i]
 		waits := levels[l.Level]
-		l.Pending, l.AtLeast, l.OldestMS, l.Waiting = waits.Pending, waits.AtLeast, waits.Oldest.Age.Milliseconds(), waits.Oldest
+		l.Pending, l.AtLeast, l.OldestMS, l.Waiting = waits.Pending, waits.AtLeast || byCount, waits.Oldest.Age.Milliseconds(), waits.Oldest
 		l.behind = i >= len(s.Policies.Policy.Loads) && l.Level <= s.Policies.Policy.Last() && slices.ContainsFunc(t.Levels[:i], func(l Level) bool { return l.Done > 0 })
 		l.of = make(map[string]int64)
 	}

@@ -42,7 +42,7 @@ func (c *Customer) String() string {
 	}
 	var out strings.Builder
 	for _, f := range append(facts, Fact{"key", Shown(c.Key)}) {
-		fmt.Fprintf(&out, "%-9s %s\n", f.Label, f.Text)
+		fmt.Fprintf(&out, "%-9s %s\n", f.Label, strings.ReplaceAll(Wrap(f.Text, 69), "\n", "\n          "))
 	}
 	out.WriteString("\n" + Wrap(c.Why(), 79))
 	if state.Rule == priority.Unknown {
@@ -75,7 +75,10 @@ func (c *Customer) Facts() []Fact {
 		if state.PendingFlood > 0 {
 			pending = append(pending, Fact{"flood", Group(state.PendingFlood) + " of them, which do not count in the load"})
 		}
-		if state.Scheduled > 0 {
+		switch {
+		case c.stepped:
+			pending = append(pending, Fact{"scheduled", Group(state.Scheduled) + " more, though none was submitted with a delay: Redis's clock went back, and they count when it is where it was"})
+		case state.Scheduled > 0:
 			pending = append(pending, Fact{"scheduled", Group(state.Scheduled) + " more, which count from when they are due"})
 		}
 		if c.account != "" {
@@ -194,8 +197,8 @@ func (c *Customer) whyByLoad(why *strings.Builder, who string) {
 	state, policy, level := c.State, c.Policy.Policy, c.State.RuleLevel
 	switch {
 	case state.PendingFlood > 0 && level <= priority.Level(len(policy.Loads)):
-		fmt.Fprintf(why, "%s floods: %s wait at level %d or later, and the next one gets level %d.",
-			who, Plural(state.PendingFlood, "document"), len(policy.Loads)+1, level)
+		fmt.Fprintf(why, "%s floods: %s beyond the last load are pending, and the next one gets level %d.",
+			who, Plural(state.PendingFlood, "document"), level)
 	case level == priority.First:
 		fmt.Fprintf(why, "%s is not slow: the next document gets level 1, which is processed first.", who)
 	case level == policy.Last():

@@ -114,12 +114,15 @@ func (s *Snapshot) elsewhere(ctx context.Context) Check {
 				kind = "prefix.some"
 			}
 			for _, prefix := range prefixes {
+				if prefix == s.Prefix && database == ours {
+					continue
+				}
 				reports, err := fleet.Read(ctx, client, prefix)
 				if err != nil { // this user may not
 					kind = "prefix.some"
 				}
 				reports = slices.DeleteFunc(reports, func(r fleet.Report) bool { return !r.Here() })
-				if len(reports) == 0 || prefix == s.Prefix && database == ours {
+				if len(reports) == 0 {
 					continue
 				}
 				place := fmt.Sprintf("%s with the prefix %s", Plural(int64(len(reports)), "worker"), Shown(prefix))

@@ -209,8 +209,12 @@ func (s *Snapshot) Following() string {
 		return "who follows is unknown: " + OneLine(s.Hidden(s.ReportsErr))
 	}
 	var others []Worker
+	var odd []string
 	here := 0
 	for _, w := range s.Workers {
+		if w.OddDigest {
+			odd = append(odd, w.Called())
+		}
 		if w.Here {
 			here++
 			if !w.Follows {
@@ -231,7 +235,11 @@ func (s *Snapshot) Following() string {
 	case others == nil:
 		said = fmt.Sprintf("all %s workers follow", Group(int64(here)))
 	}
-	return strings.Join(append([]string{said}, reasons(others)...), "; ")
+	all := append([]string{said}, reasons(others)...)
+	if odd != nil {
+		all = append(all, "not all decide by the same: "+Named(odd))
+	}
+	return strings.Join(all, "; ")
 }
 
 const (

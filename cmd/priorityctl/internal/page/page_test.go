@@ -138,7 +138,7 @@ func TestPages_Flood(t *testing.T) {
 	for path, texts := range map[string][]string{
 		"": {
 			`<th class="left" scope="row">1</th><td>21</td>`, `4 <strong class="bad">✗ stuck</strong></th><td>5,850</td>`, "<td>11</td><td>2m", `<strong class="figure">1s</strong><span class="faint">median`,
-			"No document of level 4–5 was done in the last minute; 11 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
+			"No document of level 4–5 was done in the last minute; at least 11 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
 			"Documents by the workers’ reports: at most level 4 2,000", "waited at most that: at most level 4 1s", "Pending, at least seen by this page since", ": at most level 4 5, level 5 6",
 			`<a class="name" href="customer?c=acme">`,
 		},
