@@ -278,7 +278,7 @@ func TestStatus(t *testing.T) {
 	client.ConfigSet(t.Context(), "maxmemory", "1mb")
 	says(exitFailed, "redis failed", "full: 1 of 1 MB used", "raise maxmemory", "workers may be missing")
 	o.refused(exitFailed, "Redis is full", "override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
-	holds(t, o.ok("top"), "Redis is full: reports cannot be written, so workers may be missing")
+	holds(t, o.ok("top"), "full: 1 of 1 MB used", "There is more: priorityctl status")
 	if _, out, stderr := o.ask("get", "acme"); !strings.Contains(out, "Redis is full, so") || !strings.Contains(stderr, "raise maxmemory") {
 		t.Errorf("get says %s%s", out, stderr)
 	}

@@ -56,7 +56,7 @@ func newTop() *cobra.Command {
 				*insight.Top
 			}{s.At, s.Totals.Window.Milliseconds(), s.Totals.Reports, s.Totals.Gone, s.Totals.Degraded, s.Full(), s.Totals.Errors, top})
 		} else {
-			_, err = io.WriteString(c.out, drawing{look: look{snapshot: s, top: top}, width: 80, paint: plain}.text())
+			_, err = io.WriteString(c.out, drawing{look: look{snapshot: s, top: top, checks: s.Status(c.ctx(), top, nil)}, width: 80, paint: plain}.text())
 		}
 		return cmp.Or(err, top.Missing.Err())
 	})
@@ -66,6 +66,7 @@ func newTop() *cobra.Command {
 type look struct {
 	snapshot *insight.Snapshot // nil if there was none yet
 	top      *insight.Top
+	checks   []insight.Check
 	failed   error // why there is no newer snapshot, or nil
 }
 
@@ -75,7 +76,7 @@ func again(ctx context.Context, inspector *insight.Inspector, before look) look 
 	if err == nil {
 		var top *insight.Top
 		if top, err = snapshot.Top(ctx); err == nil {
-			return look{snapshot, top, nil}
+			return look{snapshot, top, snapshot.Status(ctx, top, nil), nil}
 		}
 	}
 	before.failed = inspector.Hidden(err)

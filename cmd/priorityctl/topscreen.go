@@ -30,7 +30,7 @@ func (d drawing) text() string {
 }
 
 // mostTrouble is the most lines about what is wrong.
-const mostTrouble = 3
+const mostTrouble = 4
 
 // head says what top shows, and what is wrong.
 func (d drawing) head() []string {
@@ -45,29 +45,18 @@ func (d drawing) head() []string {
 		lines = append(lines, d.wrapped("", s.Says())...)
 	}
 	var trouble []string
-	add := func(text string) { trouble = append(trouble, d.wrapped(red, text)...) }
-	if s.Full() {
-		add("Redis is full: reports cannot be written, so workers may be missing.")
-	}
-	if lost := s.Lost(); lost != "" {
-		add(lost)
-	}
-	if s.ReportsErr != nil {
-		add("the workers' reports cannot be read: " + insight.OneLine(s.Hidden(s.ReportsErr)))
-	}
-	if s.PoliciesErr != nil {
-		add("what operators have set cannot be read: " + insight.OneLine(s.Hidden(s.PoliciesErr)))
-	}
-	if slices.ContainsFunc(s.Workers, func(w insight.Worker) bool { return w.Here && !w.Follows }) {
-		add(s.Following())
+	for _, check := range d.checks {
+		if check.Status != insight.OK {
+			trouble = append(trouble, d.wrapped(red, check.Check+": "+check.Found)...)
+		}
 	}
 	if d.live && d.top.Missing != nil { // else it is on stderr
-		add(insight.OneLine(s.Hidden(d.top.Missing)))
+		trouble = append(trouble, d.wrapped(red, insight.OneLine(s.Hidden(d.top.Missing)))...)
 	}
-	if stuck := d.top.Stuck(); stuck != "" {
-		add(stuck)
+	if len(trouble) > mostTrouble {
+		trouble = append(trouble[:mostTrouble-1], d.paint(red, "There is more: priorityctl status"))
 	}
-	return append(lines, trouble[:min(len(trouble), mostTrouble)]...)
+	return append(lines, trouble...)
 }
 
 // wrapped breaks a text into lines. A word that is longer than a line is cut on a terminal.
