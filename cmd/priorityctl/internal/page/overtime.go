@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -18,6 +19,7 @@ const remembered = 24 * time.Hour
 type sample struct {
 	at     time.Time
 	levels []insight.Level // those where documents were pending
+	unread int64           // further documents, of which only the number was read
 }
 
 // remember adds to a look what was before it: what this page saw once a minute, and what workers
@@ -27,7 +29,7 @@ func (p *Page) remember(ctx context.Context, l *look) {
 	if l.Top != nil && !minute.Equal(p.minute) {
 		p.minute = minute
 		waiting := slices.DeleteFunc(slices.Clone(l.Top.Levels), func(level insight.Level) bool { return level.Pending == 0 })
-		p.samples = append(p.samples, sample{l.Now, waiting})
+		p.samples = append(p.samples, sample{l.Now, waiting, l.Top.Unread})
 		for l.Now.Sub(p.samples[0].at) > remembered {
 			p.samples = p.samples[1:]
 		}
@@ -89,7 +91,10 @@ func (l *look) overTime(day bool) overTime {
 	for cell, h := range waits {
 		*cell = float64(h.P95().Milliseconds())
 	}
+	unread := false
 	for _, s := range l.samples {
+		pending := seen.cell(s.at, 0)
+		*pending, unread = max(*pending, float64(s.unread)), unread || s.unread > 0
 		for _, level := range s.levels {
 			pending, age := seen.cell(s.at, level.Level), oldest.cell(s.at, level.Level)
 			*pending, *age = max(*pending, float64(level.Pending)), max(*age, float64(level.OldestMS))
@@ -99,9 +104,13 @@ func (l *look) overTime(day bool) overTime {
 	if len(l.samples) > 0 && l.samples[0].at.After(seen.from.Add(seen.step)) {
 		note = "seen by this page since " + l.samples[0].at.UTC().Format("15:04")
 	}
+	pendingNote := note
+	if unread {
+		pendingNote += "; gray: levels not read"
+	}
 	return overTime{day, []chart{
 		areas(reported).titled("documents", "Documents", "by the workers’ reports"), lines(p95).titled("waits", "Waits", "95 of 100 documents waited at most that"),
-		areas(seen).titled("pending", "Pending, at least", note), lines(oldest).titled("oldest", "Oldest pending document", note),
+		areas(seen).titled("pending", "Pending, at least", strings.TrimPrefix(pendingNote, "; ")), lines(oldest).titled("oldest", "Oldest pending document", note),
 	}}
 }
 
