@@ -46,6 +46,17 @@ func (l Level) Oldest() time.Duration { return milliseconds(l.OldestMS) }
 // Known reports whether anything is known of what is pending.
 func (l Level) Known() bool { return l.Pending > 0 || !l.AtLeast }
 
+// PendingSays says in a table how many documents are pending.
+func (l Level) PendingSays() string {
+	switch {
+	case !l.Known():
+		return "-"
+	case l.AtLeast:
+		return "≥" + Group(l.Pending)
+	}
+	return Group(l.Pending)
+}
+
 // minute is more than what the reports' last minute covers, with their age.
 const minute = 75 * time.Second
 
