@@ -139,14 +139,14 @@ func TestPages_Flood(t *testing.T) {
 		"": {
 			`<th class="left" scope="row">1</th><td>21</td>`, `2 <strong class="bad">✗ stuck</strong></th><td>0</td>`, "<td>11</td><td>2m", `<strong class="figure">1m6s</strong><span class="faint">median`,
 			"No document of level 2 was done in the last minute; at least 5 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
-			"Documents by the workers’ reports: at most level 4 2,000", "waited at most that: at most level 4 1s", "Pending, at least seen by this page since", ": at most level 2 5, level 3 6",
+			"Documents by the workers’ reports: at most level 4 2,000", "waited at most that: at most level 4 1s", "Pending, at least seen here since", ": at most level 2 5, level 3 6",
 			`<a class="name" href="customer?c=acme">`,
 		},
 		"customer?c=acme":    {`<strong class="figure">2</strong> <span class="faint">by the rule 3`, "&lt; -20 <strong>◂ -30</strong>", "30 documents since the last reset", "pinned to level 2, until", "acme pinned to level 2", "<td>210</td><td>8</td>", `<td>150</td><td>7`},
 		"customer?c=clinic":  {"1.0 recent × 12 pending × 1.00 cost = 12.0", "<strong>◂ 12.0</strong>", "priority:{clinic}:pending"},
 		"customer?c=bro+ken": {"holds a string, not a count", "priorityctl reset -why &#39;&#39; -redis &#39;redis://counts/1?a&amp;b&#39; &#39;bro ken&#39;"},
 		"customers?c=CLI":    {`name: <a class="name" href="customer?c=CLI">`, "workers report, 1 has it", `href="customer?c=clinic">`},
-		"?over=day":          {"<h2 id=\"over\">The last day", `aria-label="Pending, at least seen by this page since`, ": level 2 5, level 3 6</li>", `class="area shade2" d="M47.06`},
+		"?over=day":          {"<h2 id=\"over\">The last day", `aria-label="Pending, at least seen here since`, ": level 2 5, level 3 6</li>", `class="area shade2" d="M47.06`},
 		"customer?c=new":     {"nothing is known about it", "No listed change is about this customer"},
 		"workers": {
 			`<td class="left">own</td>`, "Gone within the hour", `<td class="left text">5m`, ">w9<",
