@@ -193,6 +193,9 @@ func (f *trial) serve(takes time.Duration, fateOf func(*document) fate, workers 
 	}
 }
 
+// errGone: the worker's process has ended.
+var errGone = errors.New("the process is gone")
+
 func allEnd(*document) fate { return ends }
 
 // done lets a worker say that a document is done.
