@@ -157,15 +157,9 @@ func (c *call) warn(s *insight.Snapshot) {
 	}
 }
 
-// warnAlone says that the levels below are not those that documents get, or what waits is not right.
-func (c *call) warnAlone(s *insight.Snapshot) {
-	if off := s.ClockOff(); off != "" {
-		c.note("%s, so what waits is not right below: see %s", off, c.Command("status"))
-	}
-	switch {
-	case s.Full():
-		c.note("Redis is full, so processes decide by themselves, and not as below: raise maxmemory, see %s", c.Command("status"))
-	case s.Totals.Degraded > 0:
-		c.note("%s without Redis, by themselves and not as below: see %s", insight.Plural(int64(s.Totals.Degraded), "worker")+" decide", c.Command("status"))
+// warnBelow says why levels and what waits may be otherwise than below, and what to do.
+func (c *call) warnBelow(s *insight.Snapshot) {
+	for _, check := range s.Below() {
+		c.note("%s: %s", check.Found, check.Remedy)
 	}
 }

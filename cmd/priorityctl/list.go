@@ -55,7 +55,7 @@ func (f *listFlags) print(c *call, s *insight.Snapshot, _ []string) error {
 		}
 	}
 	c.warn(s)
-	c.warnAlone(s)
+	c.warnBelow(s)
 	var missing insight.Missing
 	printed, rows := 0, table{accounts: s.Accounts}
 	for brief, err := range s.Customers(c.ctx(), f.pace) {

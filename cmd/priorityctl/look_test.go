@@ -143,7 +143,7 @@ func TestTop_Waiting(t *testing.T) {
 	write(t, client, fleet.Report{ID: "w1", Name: "w1", Levels: 9, Overrides: true, Busiest: []fleet.Busy{{Customer: "acme", Rule: priority.ByLoad, Level: 2, Pending: 2}}}, 0)
 	holds(t, o.ok("top"), "2 0 1 - - 1m30s", "6 0 1 - - 6m", "0 2 6m")
 	holds(t, o.ok("get", "acme"), "pending 2, the oldest for 6m", "flood 1 of them", "scheduled 2 more, though none was submitted with a delay", "but those of a flood do for 24h")
-	holds(t, o.ok("get", "acme"), "lost 1 more of the last day, presumed lost", "1 document left by the end of the lease: probably no Done is sent")
+	holds(t, o.ok("get", "acme"), "lost at least 1 more of the last day, presumed lost", "At least 1 document left by the end of the lease: probably no Done is sent")
 }
 
 // On a terminal top is live, within its lines, until it is interrupted; then the terminal is

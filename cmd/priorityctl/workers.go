@@ -28,7 +28,7 @@ func newWorkers() *cobra.Command {
 			return s.ReportsErr
 		}
 		c.warn(s)
-		checks := s.FleetChecks(c.ctx())
+		checks := s.WorkerChecks(c.ctx(), false)
 		var err error
 		switch {
 		case c.asJSON:

@@ -50,28 +50,48 @@ type Reader struct {
 // Documents returns the pending documents of each customer, the oldest first: at most a thousand
 // before the last load, then as many of a flood.
 func (r Reader) Documents(ctx context.Context, customers []Customer) ([][]Document, error) {
-	pipe, read := r.Client.Pipeline(), make([][2]*redis.ZSliceCmd, len(customers))
-	for i, c := range customers {
+	return r.read(ctx, customers, func(c Customer) []redis.ZRangeArgs {
 		// A flood's documents have negative scores, the oldest next to zero, and count for longer
 		// than the lease of others. What is due later is not pending yet.
-		key, until := r.Store.Keys(c.Name).Pending, 256*(r.Now.UnixMilli()+1)
-		since := 256 * r.Began.Add(-min(c.State.Lease, c.State.Oldest)).UnixMilli()
-		floodSince := 256 * r.Began.Add(-c.State.Oldest).UnixMilli()
-		read[i][0] = pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: since, Stop: until, ByScore: true, Count: most})
-		read[i][1] = pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: -floodSince, Stop: -until, ByScore: true, Rev: true, Count: most})
+		until := 256 * (r.Now.UnixMilli() + 1)
+		return []redis.ZRangeArgs{
+			{Start: r.since(min(c.State.Lease, c.State.Oldest)), Stop: until},
+			{Start: -r.since(c.State.Oldest), Stop: -until, Rev: true},
+		}
+	})
+}
+
+// Lost returns the documents of each customer whose lease ended within a day of their due time, the
+// oldest first, at most a thousand. Those of a flood have the longest lease.
+func (r Reader) Lost(ctx context.Context, customers []Customer) ([][]Document, error) {
+	return r.read(ctx, customers, func(c Customer) []redis.ZRangeArgs {
+		return []redis.ZRangeArgs{{Start: r.since(24 * time.Hour), Stop: fmt.Sprintf("(%d", r.since(c.State.Lease))}}
+	})
+}
+
+// since is the score of a document that has been due for so long.
+func (r Reader) since(age time.Duration) int64 { return 256 * r.Began.Add(-age).UnixMilli() }
+
+func (r Reader) read(ctx context.Context, customers []Customer, ranges func(Customer) []redis.ZRangeArgs) ([][]Document, error) {
+	pipe, read := r.Client.Pipeline(), make([][]*redis.ZSliceCmd, len(customers))
+	for i, c := range customers {
+		for _, part := range ranges(c) {
+			part.Key, part.ByScore, part.Count = r.Store.Keys(c.Name).Pending, true, most
+			read[i] = append(read[i], pipe.ZRangeArgsWithScores(ctx, part))
+		}
 	}
 	if _, err := pipe.Exec(ctx); len(customers) > 0 && err != nil {
 		return nil, fmt.Errorf("pending documents: %w", err)
 	}
 	documents := make([][]Document, len(customers))
 	for i, c := range customers {
-		for part, cmd := range read[i] {
+		for _, cmd := range read[i] {
 			for _, z := range cmd.Val() {
 				member, _ := z.Member.(string)
 				if who, id, ok := keys.Document(c.Name, member); ok {
 					score := int64(math.Abs(z.Score))
 					age := max(time.Duration(r.Now.UnixMilli()-score/256)*time.Millisecond, 0)
-					documents[i] = append(documents[i], Document{who, id, priority.Level(score % 256), part == 1, age})
+					documents[i] = append(documents[i], Document{who, id, priority.Level(score % 256), z.Score < 0, age})
 				}
 			}
 		}

@@ -5,26 +5,18 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/docpriority/priority"
 )
 
 // clocksDiffer is by how much clocks may differ.
 const clocksDiffer = time.Minute
 
-// clockChecks compare Redis's clock with this machine's and the workers', and look for documents
-// that only a clock that went back can have made due later.
+// clockChecks compare Redis's clock with this machine's, then with the workers', and look for
+// documents that only a clock that went back can have made due later.
 func (s *Snapshot) clockChecks(ctx context.Context, top *Top) (checks []Check) {
 	var workers Check
-	withRedis, withUs, furthest := int64(0), int64(0), time.Duration(0)
+	furthest := time.Duration(0)
 	for _, w := range s.Workers {
-		switch {
-		case !w.Here || !w.counts:
-		case w.ahead.Abs() <= clocksDiffer:
-			withRedis++
-		case (w.ahead + s.ahead).Abs() <= clocksDiffer:
-			withUs++
-		default:
+		if w.Here && w.counts && w.ahead.Abs() > clocksDiffer {
 			workers.processes = append(workers.processes, w)
 			if w.ahead.Abs() > furthest.Abs() {
 				furthest = w.ahead
@@ -32,33 +24,18 @@ func (s *Snapshot) clockChecks(ctx context.Context, top *Top) (checks []Check) {
 		}
 	}
 	if s.ahead.Abs() > clocksDiffer {
-		agreed := ""
-		switch {
-		case withUs > 0:
-			agreed = " and of " + Plural(withUs, "worker")
-		case withRedis > 0:
-			agreed = ", which is wrong: Redis agrees with " + Plural(withRedis, "worker")
-		}
-		checks = append(checks, finding("clock.redis", "off", off(s.ahead), "agreed", agreed))
+		checks = append(checks, finding("clock.redis", "off", off(s.ahead)))
 	}
 	if workers.processes != nil {
 		checks = append(checks, workers.as("clock.workers", "off", off(furthest)))
 	}
-	if step := s.steppedBack(ctx, top.Busiest); step.Documents > 0 {
-		checks = append(checks, step.as("clock.step"))
+	if back := s.wentBack(ctx, top.Busiest); back.Documents > 0 {
+		checks = append(checks, back.as("clock.back"))
 	}
 	if checks == nil {
 		checks = append(checks, finding("clock"))
 	}
 	return checks
-}
-
-// ClockOff says how far Redis's clock is from this machine's; empty: they agree.
-func (s *Snapshot) ClockOff() string {
-	if s.ahead.Abs() <= clocksDiffer {
-		return ""
-	}
-	return finding("clock.redis", "off", off(s.ahead), "agreed", "").Found
 }
 
 // off says how far a clock is from another.
@@ -69,23 +46,20 @@ func off(ahead time.Duration) string {
 	return ago(-ahead) + " behind"
 }
 
-// steppedBack finds customers with documents that are due later, though none had a delay: a set
-// that ever had such a document has a member for that.
-func (s *Snapshot) steppedBack(ctx context.Context, all []Busy) (step Check) {
-	pipe := s.Client.Pipeline()
-	var later []Busy
-	var delayed []*redis.FloatSliceCmd
-	for _, b := range all {
-		if b.State != nil && b.State.Rule == priority.ByLoad && b.State.Scheduled > 0 {
-			later = append(later, b)
-			delayed = append(delayed, pipe.ZMScore(ctx, s.Store.Keys(b.Exact()).Pending, ":counted"))
+// wentBack finds customers with documents that are due later, though none had a delay: a set that
+// ever had such a document has a member for that.
+func (s *Snapshot) wentBack(ctx context.Context, all []Busy) (back Check) {
+	pipe, delayed := s.Client.Pipeline(), make([]*redis.FloatSliceCmd, len(all))
+	for i, b := range all {
+		if b.State != nil && b.State.Scheduled > 0 {
+			delayed[i] = pipe.ZMScore(ctx, s.Store.Keys(b.Exact()).Pending, ":counted")
 		}
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	for i, b := range later {
-		if scores, err := delayed[i].Result(); err == nil && scores[0] == 0 {
-			step.Customers, step.Documents = append(step.Customers, b.Name), step.Documents+b.State.Scheduled
+	for i, b := range all {
+		if delayed[i] != nil && delayed[i].Err() == nil && delayed[i].Val()[0] == 0 {
+			back.Customers, back.Documents = append(back.Customers, b.Name), back.Documents+b.State.Scheduled
 		}
 	}
-	return step
+	return back
 }

@@ -56,9 +56,9 @@ type Customer struct {
 	inOrder   bool               // whether the newest pending document decides, as the policy keeps the order
 	documents []backlog.Document // the pending ones that were read
 	oldest    backlog.Document   // the oldest of them
-	oldestAt  Level              // what happened at its level
+	isLate    bool               // whether it does not wait for others
 	full      bool               // whether Redis is full
-	stepped   bool               // whether only a clock that went back can have made documents due later
+	wentBack  bool               // whether only a clock that went back can have made documents due later
 }
 
 // Part is what a customer's documents got in five minutes.
@@ -117,8 +117,10 @@ func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error)
 // addDocuments reads what waits, and counts what is presumed lost.
 func (s *Snapshot) addDocuments(ctx context.Context, c *Customer) error {
 	one := []Busy{{Brief: Brief{Name: c.Name, State: &c.State}}}
-	s.addLost(ctx, one)
-	c.stepped = s.steppedBack(ctx, one).Documents > 0
+	if err := s.addLost(ctx, one); err != nil {
+		return err
+	}
+	c.wentBack = s.wentBack(ctx, one).Documents > 0
 	if c.Lost = one[0].Lost; c.State.Pending == 0 {
 		return nil
 	}
@@ -135,7 +137,8 @@ func (s *Snapshot) addDocuments(ctx context.Context, c *Customer) error {
 			c.oldest = d
 		}
 	}
-	c.oldestAt = Level{Waits: waitsOf(s.Totals.Waits[c.oldest.Level])}
+	late, _ := s.late(c.oldest.Level)
+	c.isLate = c.oldest.Age > late
 	return nil
 }
 

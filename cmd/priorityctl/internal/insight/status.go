@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/customer"
 )
@@ -19,8 +18,24 @@ import (
 func (s *Snapshot) Status(ctx context.Context, top *Top, overrides []Override) []Check {
 	done := s.doneChecks(top)
 	notDone := slices.ContainsFunc(done, func(c Check) bool { return c.Check == "done" && c.Status != OK })
-	return slices.Concat(s.redisChecks(ctx), []Check{s.policiesCheck()}, s.fleetChecks(ctx, notDone), s.clockChecks(ctx, top),
+	return slices.Concat(s.redisChecks(ctx), []Check{s.policiesCheck()}, s.WorkerChecks(ctx, notDone), s.clockChecks(ctx, top),
 		[]Check{s.waitsCheck(top)}, top.stuckChecks(), done, top.corruptChecks(), s.errorChecks(), s.floodChecks(top), s.overrideChecks(overrides))
+}
+
+// Below are the findings that make what is said of a customer less true.
+func (s *Snapshot) Below() (checks []Check) {
+	for _, m := range s.Masters {
+		if m.full() {
+			checks = append(checks, m.memoryCheck())
+		}
+	}
+	if alone := slices.DeleteFunc(slices.Clone(s.Workers), func(w Worker) bool { return !w.Here || !w.Degraded }); len(alone) > 0 {
+		checks = append(checks, Check{processes: alone}.as("degraded"))
+	}
+	if s.ahead.Abs() > clocksDiffer {
+		checks = append(checks, finding("clock.redis", "off", off(s.ahead)))
+	}
+	return checks
 }
 
 func (s *Snapshot) redisChecks(ctx context.Context) (checks []Check) {
@@ -185,14 +200,4 @@ func (s *Snapshot) Says() string {
 		note(all.Errors[class.class], "%s "+class.says)
 	}
 	return strings.Join(said, ", ")
-}
-
-// loads are the levels before floods.
-func (s *Snapshot) loads(t *Top) []Level {
-	return t.Levels[:min(len(s.Policies.Policy.Loads), len(t.Levels))]
-}
-
-// lastByCount reports whether the customer's next document gets the last level by count.
-func (s *Snapshot) lastByCount(state *priority.State) bool {
-	return state != nil && state.Rule == priority.ByCount && state.RuleLevel == s.Policies.Policy.Last()
 }

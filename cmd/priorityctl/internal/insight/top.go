@@ -3,23 +3,18 @@ package insight
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"math"
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/backlog"
 	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/itemerrors"
-	"github.com/docpriority/priority/internal/keys"
 )
 
 // Level is what happened at a level in the last minute, and what waits there now.
@@ -30,18 +25,15 @@ type Level struct {
 	Waits
 
 	// Pending is how many documents of the level are pending, of the customers that the workers'
-	// Pending is how many documents of the level are pending, of the customers that the workers'
 	// reports name, and OldestMS the age of the oldest. AtLeast: there may be more, as not all
 	// were read or named, or some are counted by Next, which does not know what is pending.
 	Pending  int64 `json:"pending"`
 	AtLeast  bool  `json:"at_least,omitempty"`
 	OldestMS int64 `json:"oldest_ms"`
 
-	Waiting backlog.Document `json:"-"` // the oldest one
-
-	behind bool               // whether it is a flood's, and documents of an earlier one are done
-	of     map[string]int64   // the pending ones by customer
-	late   []backlog.Document // that wait while later ones are done
+	documents []backlog.Document // those that were read
+	late      time.Duration      // beyond this age they do not wait for others
+	stuck     bool
 }
 
 // Documents is how many documents were given the level.
@@ -53,32 +45,11 @@ func (l Level) Oldest() time.Duration { return milliseconds(l.OldestMS) }
 // Known reports whether anything is known of what is pending.
 func (l Level) Known() bool { return l.Pending > 0 || !l.AtLeast }
 
-// MarshalJSON leaves out what is not known.
-func (l Level) MarshalJSON() ([]byte, error) {
-	type level Level
-	if l.Known() {
-		return json.Marshal(level(l))
-	}
-	return json.Marshal(struct {
-		level
-		Pending  *int64 `json:"pending,omitempty"`
-		OldestMS *int64 `json:"oldest_ms,omitempty"`
-	}{level: level(l)})
-}
-
 // minute is more than what the reports' last minute covers, with their age.
 const minute = 75 * time.Second
 
-// Stuck reports whether documents wait and none was done, but not behind others that are served.
-func (l Level) Stuck() bool { return l.Pending > 0 && l.Done == 0 && l.Oldest() > minute && !l.behind }
-
-// lateAfter is the age beyond which a document waits though later ones of the level are done.
-func (l Level) lateAfter() time.Duration {
-	if l.Done == 0 {
-		return math.MaxInt64
-	}
-	return max(minute, 10*l.P95())
-}
+// Stuck reports whether documents wait and none was done. A flood may wait while others are done.
+func (l Level) Stuck() bool { return l.stuck }
 
 // Waits are how long documents of a level took from when they were due until Done, of those that were done in
 // the last minute. 0: none was.
@@ -109,8 +80,7 @@ type Busy struct {
 	// due; zero: there is none.
 	FloodBegan time.Time `json:"flood_began,omitzero"`
 
-	lostLately int64            // in the last hour
-	lostFirst  backlog.Document // of these the first
+	lost []backlog.Document // that are in Lost, and left in the last hour
 }
 
 // pending is how many documents of the customer are pending, by load.
@@ -156,7 +126,9 @@ func (s *Snapshot) Top(ctx context.Context) (*Top, error) {
 		}
 		all = append(all, Busy{Brief: brief, Documents: customers[at].Documents, LatestLevel: customers[at].Level})
 	}
-	s.addLost(ctx, all)
+	if err := s.addLost(ctx, all); err != nil {
+		return nil, err
+	}
 	for _, b := range all {
 		if b.State == nil || b.Documents+b.pending()+b.State.Scheduled+b.Lost > 0 { // others were busy, and no document waits any more
 			t.Busiest = append(t.Busiest, b)
@@ -165,35 +137,21 @@ func (s *Snapshot) Top(ctx context.Context) (*Top, error) {
 	return t, s.addBacklogs(ctx, t)
 }
 
-// addLost counts the documents whose lease ended within a day. A flood's has a lease of a day.
-func (s *Snapshot) addLost(ctx context.Context, all []Busy) {
-	pipe := s.Client.Pipeline()
-	lost := make([]struct{ day, hour *redis.IntCmd }, len(all))
-	first := make([]*redis.ZSliceCmd, len(all))
+// addLost adds the documents that left by their lease, and not by a Done.
+func (s *Snapshot) addLost(ctx context.Context, all []Busy) error {
+	var customers []backlog.Customer
+	var busy []*Busy
 	for i, b := range all {
-		if b.State == nil || b.State.Rule != priority.ByLoad {
-			continue
-		}
-		key, ends := s.Store.Keys(b.Exact()).Pending, s.Now.Add(-b.State.Lease)
-		since := func(age time.Duration) string { return fmt.Sprint(256 * ends.Add(-age).UnixMilli()) }
-		lost[i].day = pipe.ZCount(ctx, key, since(24*time.Hour-b.State.Lease), "("+since(0))
-		lost[i].hour = pipe.ZCount(ctx, key, since(time.Hour), "("+since(0))
-		first[i] = pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: since(time.Hour), Stop: "(" + since(0), ByScore: true, Count: 1})
-	}
-	_, _ = pipe.Exec(ctx) // what cannot be counted is not known
-	for i, counted := range lost {
-		if counted.day == nil {
-			continue
-		}
-		b := &all[i]
-		b.Lost, b.lostLately = counted.day.Val(), min(counted.day.Val(), counted.hour.Val())
-		for _, z := range first[i].Val() {
-			member, _ := z.Member.(string)
-			who, id, _ := keys.Document(b.Exact(), member)
-			age := s.Now.Sub(time.UnixMilli(int64(z.Score) / 256))
-			b.lostFirst = backlog.Document{Customer: who, ID: id, Level: priority.Level(int64(z.Score) % 256), Age: age}
+		if b.State != nil && b.State.Rule == priority.ByLoad {
+			customers, busy = append(customers, backlog.Customer{Name: b.Exact(), State: *b.State}), append(busy, &all[i])
 		}
 	}
+	lost, err := s.backlogs().Lost(ctx, customers)
+	for i, documents := range lost {
+		busy[i].Lost = int64(len(documents))
+		busy[i].lost = slices.DeleteFunc(documents, func(d backlog.Document) bool { return d.Age > busy[i].State.Lease+time.Hour })
+	}
+	return err
 }
 
 // levels returns the levels of the queue, and any later one that a worker reports.
@@ -241,9 +199,10 @@ func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
 	for i := range t.Levels {
 		l := &t.Levels[i]
 		waits := levels[l.Level]
-		l.Pending, l.AtLeast, l.OldestMS, l.Waiting = waits.Pending, waits.AtLeast || atLeast, waits.Oldest.Age.Milliseconds(), waits.Oldest
-		l.behind = i >= len(s.Policies.Policy.Loads) && l.Level <= s.Policies.Policy.Last() && slices.ContainsFunc(t.Levels[:i], func(l Level) bool { return l.Done > 0 })
-		l.of = make(map[string]int64)
+		l.Pending, l.AtLeast, l.OldestMS = waits.Pending, waits.AtLeast || atLeast, waits.Oldest.Age.Milliseconds()
+		var mayWait bool
+		l.late, mayWait = s.late(l.Level)
+		l.stuck = l.Done == 0 && l.Oldest() > minute && l.Oldest() <= l.late && !mayWait
 	}
 	for i, all := range documents {
 		t.Unread += max(busy[i].pending()-int64(len(all)), 0)
@@ -251,29 +210,40 @@ func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
 			if d.Flood && busy[i].FloodBegan.IsZero() {
 				busy[i].FloodBegan = s.floodBegan(d)
 			}
-			if d.Level < priority.First || int(d.Level) > len(t.Levels) {
-				continue
-			}
-			l := &t.Levels[d.Level-1]
-			if l.of[busy[i].Exact()]++; d.Age > l.lateAfter() {
-				l.late = append(l.late, d)
+			if d.Level >= priority.First && int(d.Level) <= len(t.Levels) {
+				l := &t.Levels[d.Level-1]
+				l.documents = append(l.documents, d)
 			}
 		}
 	}
 	return err
 }
 
-// A report names at most so many busy customers, and so many others who wait.
-const busyOfReport, othersOfReport = 20, 10
+// late returns the age beyond which a document of a level does not wait for others: ten times as
+// long as what is done there and before it takes. A flood may wait as long as others are done.
+func (s *Snapshot) late(level priority.Level) (age time.Duration, mayWait bool) {
+	longest, done := time.Duration(0), int64(0)
+	for other, waits := range s.Totals.Waits {
+		if done += waits.Count(); other <= level {
+			longest = max(longest, waits.P95())
+		}
+	}
+	isFlood := int(level) > len(s.Policies.Policy.Loads)
+	if mayWait = isFlood && done > 0; done == 0 || isFlood && s.Totals.Waits[level].Count() == 0 {
+		return math.MaxInt64, mayWait
+	}
+	return max(minute, 10*longest), mayWait
+}
 
-// samples reports whether customers may wait whom no report names, as one names as many as it can.
+// samples reports whether customers may wait whom no report names, as one names at most 20 busy ones
+// and 10 others who wait.
 func (s *Snapshot) samples() bool {
 	return slices.ContainsFunc(s.Reports, func(r fleet.Report) bool {
 		busy := 0
 		for _, b := range r.Busiest {
 			busy += oneIf(b.Documents > 0)
 		}
-		return busy >= busyOfReport || len(r.Busiest)-busy >= othersOfReport
+		return busy >= 20 || len(r.Busiest)-busy >= 10
 	})
 }
 

@@ -3,11 +3,11 @@ package insight
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/backlog"
 	"github.com/docpriority/priority/internal/customer"
@@ -19,48 +19,23 @@ const slower = 3
 
 func (s *Snapshot) waitsCheck(top *Top) Check {
 	first, hour := top.Levels[0], s.Totals.FirstHour
+	kind := "waits"
 	switch {
 	case s.ReportsErr != nil:
-		return finding("waits.unread")
+		kind = "waits.unread"
 	case s.Full():
-		return finding("waits.full")
-	case first.Done > 0:
-		kind := "waits"
-		if first.P95() > max(time.Second, slower*hour.P95()) {
-			kind = "waits.slow"
-		}
-		return finding(kind, "waits", fmt.Sprintf("level 1: median %s, 95 of 100 within %s (last hour: %s, %s)",
-			About(first.Median()), About(first.P95()), About(hour.Median()), About(hour.P95())))
-	case first.Pending > 0:
-		return Check{Documents: first.Pending}.as("waits.pending", "oldest", About(first.Oldest()))
-	case first.ByCount > 0:
-		return finding("waits.counted")
+		kind = "waits.full"
+	case first.Done == 0 && first.Pending > 0:
+		kind = "waits.pending"
+	case first.Done == 0 && first.ByCount > 0:
+		kind = "waits.counted"
+	case first.Done == 0:
+		kind = "waits.none"
+	case first.P95() > max(time.Second, slower*hour.P95()):
+		kind = "waits.slow"
 	}
-	return finding("waits.none")
-}
-
-// few is how many documents that wait alone are named.
-const few = 2
-
-// alone reports whether so few documents wait at a level that it says more of them than of the level.
-func (t *Top) alone(l Level) bool { return l.Stuck() && l.Pending <= few && t.passed(l) }
-
-// passed reports whether a level's documents wait, and not for others: later ones are done, or all
-// before them at once.
-func (t *Top) passed(l Level) bool {
-	return slices.ContainsFunc(t.Levels, func(other Level) bool { return other.Done > 0 }) &&
-		!slices.ContainsFunc(t.Levels[:l.Level-1], func(before Level) bool { return 10*before.P95() >= l.Oldest() }) ||
-		slices.ContainsFunc(t.Levels[l.Level:], func(later Level) bool { return later.Done > 0 })
-}
-
-// stuck returns the levels at which documents wait and none was done.
-func (t *Top) stuck() (levels []Level) {
-	for _, l := range t.Levels {
-		if l.Stuck() && !t.alone(l) {
-			levels = append(levels, l)
-		}
-	}
-	return levels
+	return Check{Documents: first.Pending}.as(kind, "median", About(first.Median()), "p95", About(first.P95()),
+		"hour", About(hour.Median())+", "+About(hour.P95()), "oldest", About(first.Oldest()))
 }
 
 // Stuck says at which levels documents wait and none was done; empty: at none.
@@ -72,23 +47,21 @@ func (t *Top) Stuck() string {
 }
 
 func (t *Top) stuckChecks() []Check {
-	levels := t.stuck()
-	if levels == nil {
-		return nil
-	}
-	var c Check
-	var ranges []string // such as "1–3" and "7"
-	var oldest time.Duration
-	atLeast, of := "", make(map[string]int64)
-	for i, l := range levels {
-		c.Documents, oldest = c.Documents+l.Pending, max(oldest, l.Oldest())
+	kind, atLeast, ranges, oldest := "stuck.all", "", []string(nil), time.Duration(0) // ranges such as "1–3" and "7"
+	var documents []backlog.Document
+	var pending int64
+	for i, l := range t.Levels {
+		if l.Done > 0 {
+			kind = "stuck"
+		}
+		if !l.Stuck() {
+			continue
+		}
+		documents, pending, oldest = append(documents, l.documents...), pending+l.Pending, max(oldest, l.Oldest())
 		if l.AtLeast {
 			atLeast = "at least "
 		}
-		for name, n := range l.of {
-			of[name] += n
-		}
-		if i == 0 || levels[i-1].Level+1 != l.Level {
+		if i == 0 || !t.Levels[i-1].Stuck() {
 			ranges = append(ranges, fmt.Sprint(l.Level))
 			continue
 		}
@@ -96,130 +69,83 @@ func (t *Top) stuckChecks() []Check {
 		from, _, _ := strings.Cut(*end, "–")
 		*end = fmt.Sprintf("%s–%d", from, l.Level)
 	}
-	most := ""
-	c.Customers = namesOf(of)
-	if first := c.Customers[0].Exact(); of[first] > c.Documents/2 && len(of) > 1 {
-		most = "; most are of " + Shown(first)
+	if ranges == nil {
+		return nil
 	}
-	kind := "stuck"
-	switch {
-	case !slices.ContainsFunc(t.Levels, func(l Level) bool { return l.Done > 0 }):
-		kind = "stuck.all"
-	case t.passed(levels[0]):
-		kind = "stuck.passed"
-	}
-	return []Check{c.as(kind, "levels", strings.Join(ranges, ", "), "pending", atLeast+Group(c.Documents), "oldest", ago(oldest), "most", most)}
+	c := about(documents)
+	c.Documents = pending
+	return []Check{c.as(kind, "levels", strings.Join(ranges, ", "), "pending", atLeast+Group(pending), "oldest", ago(oldest))}
 }
 
-// doneChecks name the documents that get no Done, or fail again and again. A process that submits
-// and one that works may be two, so who does not call Done is told by numbers of the fleet.
-func (s *Snapshot) doneChecks(top *Top) []Check {
-	if s.Full() {
-		return []Check{finding("done.full")}
-	}
-	var late []backlog.Document
-	for _, l := range top.Levels {
-		if late = append(late, l.late...); top.alone(l) {
-			late = append(late, l.Waiting)
+// about returns a check of documents, which has the customers with most of them first.
+func about(documents []backlog.Document) Check {
+	of := make(map[string]int)
+	c := Check{Documents: int64(len(documents))}
+	for _, d := range documents {
+		if of[d.Customer]++; of[d.Customer] == 1 {
+			c.Customers = append(c.Customers, customer.NameOf(d.Customer))
 		}
 	}
-	var lost []Busy
-	var c Check
+	slices.SortStableFunc(c.Customers, func(a, b customer.Name) int { return cmp.Compare(of[b.Exact()], of[a.Exact()]) })
+	return c
+}
+
+// few is how many documents without a Done are named each.
+const few = 2
+
+// doneChecks name the documents that get no Done: those that left by their lease, and those that wait
+// while others are done.
+func (s *Snapshot) doneChecks(top *Top) (checks []Check) {
+	var missing []backlog.Document
 	for _, b := range top.Busiest {
-		if b.lostLately > 0 {
-			lost, c.Documents = append(lost, b), c.Documents+b.lostLately
+		missing = append(missing, b.lost...)
+	}
+	kind := "done.lost"
+	if missing == nil {
+		kind = "done.late"
+	}
+	for _, l := range top.Levels {
+		for _, d := range l.documents {
+			if d.Age > l.late {
+				missing = append(missing, d)
+			}
 		}
 	}
-	kind, oldest, of := "done.lost", time.Duration(0), make(map[string]int64)
 	switch {
-	case c.Documents > few:
-		for _, b := range lost {
-			of[b.Exact()] = b.lostLately
+	case s.Full():
+		return []Check{finding("done.full")}
+	case missing == nil:
+		return []Check{finding("done")}
+	case len(missing) <= few:
+		for _, d := range missing {
+			checks = append(checks, about([]backlog.Document{d}).as("poison", "document", Shown(d.ID), "level", fmt.Sprint(d.Level), "oldest", ago(d.Age)))
 		}
-	case len(late) > few:
-		kind, c.Documents = "done.late", int64(len(late))
-		for _, d := range late {
-			of[d.Customer]++
-			oldest = max(oldest, d.Age)
-		}
-	default:
-		return top.poisonChecks(lost, late)
+		return checks
 	}
-	c.Customers = namesOf(of)
-	var suspects string
+	oldest := slices.MaxFunc(missing, func(a, b backlog.Document) int { return cmp.Compare(a.Age, b.Age) })
+	c, suspects := about(missing), ""
 	c.processes, suspects = s.suspects()
-	return []Check{c.as(kind, "suspects", suspects, "oldest", ago(oldest))}
-}
-
-// namesOf returns the customers, those with the most documents first.
-func namesOf(documents map[string]int64) (names []customer.Name) {
-	for _, name := range slices.SortedFunc(maps.Keys(documents), func(a, b string) int {
-		return cmp.Or(cmp.Compare(documents[b], documents[a]), cmp.Compare(a, b))
-	}) {
-		names = append(names, customer.NameOf(name))
-	}
-	return names
-}
-
-// poisonChecks name the few documents that get no Done.
-func (t *Top) poisonChecks(lost []Busy, late []backlog.Document) (checks []Check) {
-	for _, b := range lost {
-		checks = append(checks, poison(b.lostFirst, "longer than its lease, so it counts no more"))
-	}
-	for _, d := range late {
-		though := "while others are done"
-		if l := t.Levels[d.Level-1]; l.Done > 0 {
-			though = "though 95 of 100 of the level were done within " + About(l.P95())
-		}
-		checks = append(checks, poison(d, though))
-	}
-	if checks == nil {
-		checks = append(checks, finding("done"))
-	}
-	return checks
-}
-
-func poison(oldest backlog.Document, though string) Check {
-	c := Check{Customers: []customer.Name{customer.NameOf(oldest.Customer)}, Documents: 1}
-	return c.as("poison", "document", Shown(oldest.ID), "level", fmt.Sprint(oldest.Level), "oldest", ago(oldest.Age), "though", though)
+	return []Check{c.as(kind, "oldest", ago(oldest.Age), "suspects", suspects)}
 }
 
 // settled is how long a worker has been here before it can be suspected.
 const settled = 30 * time.Second
 
 // suspects names the workers whose numbers of the last hour fit documents without a Done: they
-// submit and end none, while most others that submit end some; or they do neither, while others
-// end documents.
+// submit and end none, while as many do both; or neither, while others end documents. A process
+// that only submits and one that only works are none.
 func (s *Snapshot) suspects() (who []Worker, says string) {
-	var silent, idle, both []Worker
-	ending := 0
-	for _, w := range s.Workers {
-		switch {
-		case !w.counts || w.LastSeen.Sub(w.Since) < settled:
-		case w.Submitted > 0 && w.Ended > 0:
-			both = append(both, w)
-		case w.Submitted > 0:
-			silent = append(silent, w)
-		case w.Ended == 0 && w.Here:
-			idle = append(idle, w)
-		}
-		if w.Ended > 0 {
-			ending++
-		}
+	with := func(submitted, ended bool) []Worker {
+		return slices.DeleteFunc(slices.Clone(s.Workers), func(w Worker) bool {
+			return !w.counts || !w.Here || w.LastSeen.Sub(w.Since) < settled || w.Submitted > 0 != submitted || w.Ended > 0 != ended
+		})
 	}
-	name := func(all []Worker) (names []string) {
-		for _, w := range all {
-			names = append(names, w.Called())
-		}
-		return names
+	both := with(true, true)
+	if silent := with(true, false); len(silent) > 0 && len(both) >= len(silent) {
+		return silent, ". By their numbers of the last hour these submitted documents and ended none, as others did: "
 	}
-	switch {
-	case len(silent) > 0 && len(both) >= len(silent):
-		return silent, fmt.Sprintf(". %s submitted documents in the last hour and ended none, while %s did both", Named(name(silent)), Plural(int64(len(both)), "other"))
-	case len(idle) > 0 && ending > 0:
-		return idle, fmt.Sprintf(". %s neither submitted nor ended any in the last hour, while others did", Named(name(idle)))
-	case s.Totals.Submitted > 0:
-		return nil, fmt.Sprintf(". All workers together submitted %s in the last hour and ended %s", Group(s.Totals.Submitted), Group(s.Totals.Ended))
+	if idle := with(false, false); len(idle) > 0 && s.Totals.Ended > 0 {
+		return idle, ". By their numbers of the last hour these neither submitted nor ended any, as others did: "
 	}
 	return nil, ""
 }
@@ -229,33 +155,30 @@ func (s *Snapshot) floodChecks(top *Top) []Check {
 	var some, overridden, counted Check
 	var floods []Busy
 	for _, b := range top.Busiest {
-		if s.lastByCount(b.State) {
+		switch {
+		case b.State == nil:
+		case b.State.Rule == priority.ByCount && b.State.RuleLevel == s.Policies.Policy.Last():
 			counted.Customers = append(counted.Customers, b.Name)
-		}
-		if b.State != nil && b.State.PendingFlood > 0 {
+		case b.State.PendingFlood > 0:
 			floods = append(floods, b)
 		}
 	}
 	slices.SortStableFunc(floods, func(a, b Busy) int { return cmp.Compare(b.State.PendingFlood, a.State.PendingFlood) })
 	for i, b := range floods {
 		some.Customers, some.Documents = append(some.Customers, b.Name), some.Documents+b.State.PendingFlood
-		switch {
-		case i < mostListed:
-			line := fmt.Sprintf("%s: %s", Shown(b.Exact()), Group(b.State.PendingFlood))
-			if !b.FloodBegan.IsZero() {
-				line += ", the first of them from " + b.FloodBegan.Format("15:04:05 UTC")
-			}
-			some.List = append(some.List, line)
-		case i == mostListed:
-			some.List = append(some.List, fmt.Sprintf("%d more: %s", len(floods)-i, s.Command("status -json")))
+		if i < mostListed {
+			some.List = append(some.List, fmt.Sprintf("%s: %s, the first of them from %s", Shown(b.Exact()), Group(b.State.PendingFlood), b.FloodBegan.Format("15:04:05 UTC")))
 		}
 		if b.State.NextLevel < b.State.RuleLevel {
 			overridden.Customers = append(overridden.Customers, b.Name)
 		}
 	}
+	if more := len(floods) - mostListed; more > 0 {
+		some.List = append(some.List, fmt.Sprintf("%d more: %s", more, s.Command("status -json")))
+	}
 	checks := []Check{finding("floods")}
 	if floods != nil {
-		checks[0] = some.as("floods.some", "others", s.besideFloods(top))
+		checks[0] = some.as("floods.some", "others", s.besideFloods())
 	}
 	if counted.Customers != nil {
 		checks = append(checks, counted.as("floods.counted", "last", fmt.Sprint(s.Policies.Policy.Last())))
@@ -270,18 +193,17 @@ func (s *Snapshot) floodChecks(top *Top) []Check {
 const mostListed = 5
 
 // besideFloods says how long the documents before floods took, by what was measured.
-func (s *Snapshot) besideFloods(top *Top) string {
-	all, levels := make(fleet.Histogram), s.loads(top)
-	counted := int64(0)
-	for _, l := range levels {
-		counted += l.ByCount
-		for bucket, n := range s.Totals.Waits[l.Level] {
+func (s *Snapshot) besideFloods() string {
+	all, counted, last := make(fleet.Histogram), int64(0), len(s.Policies.Policy.Loads)
+	for level := priority.First; int(level) <= last; level++ {
+		counted += s.Totals.ByCount[level]
+		for bucket, n := range s.Totals.Waits[level] {
 			all[bucket] += n
 		}
 	}
-	says := fmt.Sprintf("how long others wait is not known: none at levels 1 to %d was done in the last minute", len(levels))
+	says := fmt.Sprintf("how long others wait is not known: none at levels 1 to %d was done in the last minute", last)
 	if all.Count() > 0 {
-		says = fmt.Sprintf("of the last minute's documents at levels 1 to %d, half were done within %s, 95 of 100 within %s", len(levels), About(all.Median()), About(all.P95()))
+		says = fmt.Sprintf("of the last minute's documents at levels 1 to %d, half were done within %s, 95 of 100 within %s", last, About(all.Median()), About(all.P95()))
 	}
 	if counted > 0 {
 		says += fmt.Sprintf("; of the %s by count that is not known", Group(counted))

@@ -76,7 +76,7 @@ func (c *Customer) Facts() []Fact {
 			pending = append(pending, Fact{"flood", Group(state.PendingFlood) + " of them, which do not count in the load"})
 		}
 		switch {
-		case c.stepped:
+		case c.wentBack:
 			pending = append(pending, Fact{"scheduled", Group(state.Scheduled) + " more, though none was submitted with a delay: Redis's clock went back, and they count when it is where it was"})
 		case state.Scheduled > 0:
 			pending = append(pending, Fact{"scheduled", Group(state.Scheduled) + " more, which count from when they are due"})
@@ -85,7 +85,7 @@ func (c *Customer) Facts() []Fact {
 			pending = append(pending, Fact{"account", fmt.Sprintf("%s: load %s, %s pending in its flood", Shown(c.account), decimal(state.AccountLoad), Group(state.AccountFlood))})
 		}
 		if c.Lost > 0 {
-			pending = append(pending, Fact{"lost", Group(c.Lost) + " more of the last day, presumed lost: no Done within the lease"})
+			pending = append(pending, Fact{"lost", "at least " + Group(c.Lost) + " more of the last day, presumed lost: no Done within the lease"})
 		}
 		lease := Span(state.Lease) + ": documents not done by then no longer count"
 		if state.PendingFlood > 0 {
@@ -144,12 +144,12 @@ func (c *Customer) Why() string {
 	if !c.FloodBegan.IsZero() {
 		fmt.Fprintf(&why, " The first document of the flood that still waits is from %s.", Moment(c.FloodBegan))
 	}
-	if c.oldest.Age > c.oldestAt.lateAfter() {
-		fmt.Fprintf(&why, " Its oldest document, %s, waits at level %d, where 95 of 100 were done within %s: it takes long, fails again and again, its worker is lost, or no Done is sent for it.",
-			Shown(c.oldest.ID), c.oldest.Level, About(c.oldestAt.P95()))
+	if c.isLate {
+		fmt.Fprintf(&why, " Its oldest document, %s, waits at level %d for %s, and others are done far sooner: it takes long, fails again and again, its worker is lost, or no Done is sent.",
+			Shown(c.oldest.ID), c.oldest.Level, ago(c.oldest.Age))
 	}
 	if c.Lost > 0 {
-		fmt.Fprintf(&why, " %s left by the end of the lease: probably no Done is sent for them.", Plural(c.Lost, "document"))
+		fmt.Fprintf(&why, " At least %s left by the end of the lease: probably no Done is sent for them.", Plural(c.Lost, "document"))
 	}
 	if c.Waits.Done > 0 {
 		fmt.Fprintf(&why, " Documents of level %d took %s in the median of the last minute", state.NextLevel, Span(c.Waits.Median()))

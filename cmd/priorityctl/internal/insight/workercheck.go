@@ -14,54 +14,40 @@ import (
 	"github.com/docpriority/priority/internal/keys"
 )
 
-// FleetChecks say who works, who is gone, who cannot reach Redis, who decides by something else than
-// the others, and who reports elsewhere.
-func (s *Snapshot) FleetChecks(ctx context.Context) []Check { return s.fleetChecks(ctx, false) }
-
-// fleetChecks looks for workers elsewhere if some are missing, or documents are not done here.
-func (s *Snapshot) fleetChecks(ctx context.Context, notDone bool) []Check {
-	checks := s.workerChecks()
-	missing := s.Totals.Reports == 0 || slices.ContainsFunc(checks, func(c Check) bool { return c.Check == "gone" })
-	if (missing || notDone) && s.ReportsErr == nil && !s.Full() {
-		checks = append(checks, s.elsewhere(ctx))
-	}
-	return checks
-}
-
-func (s *Snapshot) workerChecks() []Check {
+// WorkerChecks say who works, who is gone or cannot reach Redis, who decides by something else than
+// the others, and who reports elsewhere, if some are missing here, or documents are not done.
+func (s *Snapshot) WorkerChecks(ctx context.Context, notDone bool) []Check {
 	if s.ReportsErr != nil {
 		return []Check{finding("workers.unread", "why", OneLine(s.Hidden(s.ReportsErr)))}
 	}
-	var gone, degraded, odd, unlike Check
-	kind, replaced, last, here := "workers", int64(0), []string(nil), false
+	kind, replaced, last := "workers", int64(0), []string(nil)
+	of := make(map[string][]Worker) // by what is said of them
 	for _, w := range s.Workers {
-		here = here || w.Here
-		switch {
-		case w.Replaced:
+		say := func(kind string, is bool) {
+			if is {
+				of[kind] = append(of[kind], w)
+			}
+		}
+		if w.Replaced {
 			replaced++
-		case !w.Here:
-			gone.processes = append(gone.processes, w)
+		} else if !w.Here {
 			last = append(last, fmt.Sprintf("%s, last seen %s ago", w.Called(), ago(s.At.Sub(w.LastSeen))))
-		case !w.Follows:
+			say("gone", !s.Full())
+		} else if !w.Follows {
 			kind = "workers.others"
 		}
-		switch {
-		case !w.Here || w.unread:
-		case w.Degraded:
-			degraded.processes = append(degraded.processes, w)
-		case w.OddDigest:
-			odd.processes = append(odd.processes, w)
-		}
-		if w.unlike {
-			unlike.processes = append(unlike.processes, w)
-		}
+		known := w.Here && !w.unread
+		say("degraded", known && w.Degraded)
+		say("digest", w.OddDigest)
+		say("accounts.split", w.unlike && w.splits)
+		say("accounts.whole", w.unlike && !w.splits)
 	}
 	switch {
 	case s.Full():
 		kind = "workers.full"
 	case len(s.Workers) == 0:
 		kind = "workers.none"
-	case !here:
+	case s.Totals.Reports+s.Totals.Unreadable == 0:
 		kind = "workers.away"
 	}
 	since := ""
@@ -69,19 +55,13 @@ func (s *Snapshot) workerChecks() []Check {
 		since = fmt.Sprintf("; %s gone within the hour, and as many have started since", Plural(replaced, "worker"))
 	}
 	checks := []Check{finding(kind, "following", s.Following(), "replaced", since, "prefix", Shown(s.Prefix))}
-	if gone.processes != nil && !s.Full() {
-		checks = append(checks, gone.as("gone", "last", Named(last)))
+	for _, kind := range []string{"gone", "degraded", "digest", "accounts.split", "accounts.whole"} {
+		if of[kind] != nil {
+			checks = append(checks, Check{processes: of[kind]}.as(kind, "last", Named(last)))
+		}
 	}
-	if degraded.processes != nil {
-		checks = append(checks, degraded.as("degraded"))
-	}
-	if odd.processes != nil {
-		checks = append(checks, odd.as("digest"))
-	}
-	if unlike.processes != nil && unlike.processes[0].splits {
-		checks = append(checks, unlike.as("accounts.split"))
-	} else if unlike.processes != nil {
-		checks = append(checks, unlike.as("accounts.whole"))
+	if (s.Totals.Reports == 0 || of["gone"] != nil || notDone) && !s.Full() {
+		checks = append(checks, s.elsewhere(ctx)...)
 	}
 	return checks
 }
@@ -90,10 +70,9 @@ func (s *Snapshot) workerChecks() []Check {
 const mostKeys = 200_000
 
 // elsewhere looks for workers under other prefixes and in other databases.
-func (s *Snapshot) elsewhere(ctx context.Context) Check {
+func (s *Snapshot) elsewhere(ctx context.Context) []Check {
 	var others Check
 	var places []string
-	kind := "prefix"
 	for _, m := range s.Masters {
 		if m.Away != nil {
 			continue
@@ -103,38 +82,26 @@ func (s *Snapshot) elsewhere(ctx context.Context) Check {
 			options := *m.client.Options()
 			options.DB = database
 			client := redis.NewClient(&options)
-			prefixes, all := fleetsIn(ctx, client)
-			if !all {
-				kind = "prefix.some"
-			}
-			for _, prefix := range prefixes {
+			defer client.Close()
+			for _, prefix := range fleetsIn(ctx, client) {
 				if prefix == s.Prefix && database == ours {
 					continue
 				}
-				reports, err := fleet.Read(ctx, client, prefix)
-				if err != nil { // this user may not
-					kind = "prefix.some"
-				}
+				reports, _ := fleet.Read(ctx, client, prefix) // nil, if this user may not
 				reports = slices.DeleteFunc(reports, func(r fleet.Report) bool { return !r.Here() })
-				if len(reports) == 0 {
-					continue
-				}
-				place := fmt.Sprintf("%s with the prefix %s", Plural(int64(len(reports)), "worker"), Shown(prefix))
-				if database != ours {
-					place += fmt.Sprintf(" in database %d", database)
-				}
-				places = append(places, place)
 				for _, r := range reports {
 					others.processes = append(others.processes, Worker{Name: cmp.Or(r.Name, r.ID), Host: r.Host})
 				}
+				if len(reports) > 0 {
+					places = append(places, fmt.Sprintf("%s with the prefix %s in database %d", Plural(int64(len(reports)), "worker"), Shown(prefix), database))
+				}
 			}
-			_ = client.Close()
 		}
 	}
-	if places != nil {
-		kind = "prefix.others"
+	if places == nil {
+		return nil
 	}
-	return others.as(kind, "places", Named(places))
+	return []Check{others.as("prefix", "places", Named(places))}
 }
 
 // databases returns the databases with keys, as far as that is known.
@@ -150,8 +117,8 @@ func (m Master) databases() []int {
 	return all
 }
 
-// fleetsIn returns the prefixes of the fleets of a database, and whether all its keys were looked at.
-func fleetsIn(ctx context.Context, client *redis.Client) (prefixes []string, all bool) {
+// fleetsIn returns the prefixes of the fleets of a database.
+func fleetsIn(ctx context.Context, client *redis.Client) (prefixes []string) {
 	const page = 5000
 	_, ending, _ := strings.Cut(keys.Prefix("").Members(), keys.DefaultPrefix)
 	for cursor, left := uint64(0), mostKeys; left > 0; left -= page {
@@ -160,8 +127,8 @@ func fleetsIn(ctx context.Context, client *redis.Client) (prefixes []string, all
 			prefixes = append(prefixes, strings.TrimSuffix(key, ending))
 		}
 		if cursor = next; err != nil || next == 0 {
-			return prefixes, err == nil
+			break
 		}
 	}
-	return prefixes, false
+	return prefixes
 }

@@ -233,71 +233,41 @@ func (s *Snapshot) Following() string {
 	if s.ReportsErr != nil {
 		return "who follows is unknown: " + OneLine(s.Hidden(s.ReportsErr))
 	}
-	var others []Worker
-	var odd []string
+	var others, odd []string
+	var why string
 	here := 0
 	for _, w := range s.Workers {
-		if w.OddDigest {
+		switch {
+		case !w.Here:
+			continue
+		case !w.Follows:
+			others, why = append(others, w.Called()), cmp.Or(why, w.Why)
+		case w.OddDigest:
 			odd = append(odd, w.Called())
 		}
-		if w.Here {
-			here++
-			if !w.Follows {
-				others = append(others, w)
-			}
-		}
+		here++
 	}
-	said := fmt.Sprintf("%s of %s workers follow", Group(int64(here-len(others))), Group(int64(here)))
+	says := fmt.Sprintf("%s of %s workers follow", Group(int64(here-len(others))), Group(int64(here)))
 	switch {
 	case here == 0:
 		return "no worker reports, so who follows is unknown"
 	case here == 1 && others == nil:
-		said = "the only worker follows"
-	case here == 1:
-		said = "the only worker does not follow"
-	case here == 2 && others == nil:
-		said = "both workers follow"
+		says = "the only worker follows"
 	case others == nil:
-		said = fmt.Sprintf("all %s workers follow", Group(int64(here)))
+		says = fmt.Sprintf("all %s workers follow", Group(int64(here)))
+	case len(others) == 1:
+		says += fmt.Sprintf("; %s does not: %s", others[0], why)
+	default:
+		says += fmt.Sprintf("; %s do not: %s", Named(others), why)
 	}
-	all := append([]string{said}, reasons(others)...)
 	if odd != nil {
-		all = append(all, "not all decide by the same: "+Named(odd))
+		says += "; by other policies than others: " + Named(odd)
 	}
-	return strings.Join(all, "; ")
+	return says
 }
 
-const (
-	mostReasons = 3 // reasons in one sentence
-	mostNamed   = 3 // names in one list
-)
-
-// reasons says why workers do not follow, each reason once: if Redis lost its data, all
-// have the same reason.
-func reasons(others []Worker) (said []string) {
-	who := map[string][]string{}
-	for _, w := range others {
-		who[w.Why] = append(who[w.Why], w.Called())
-	}
-	left := len(others)
-	for _, w := range others {
-		names := who[w.Why]
-		switch {
-		case names == nil: // said already
-			continue
-		case len(said) == mostReasons:
-			return append(said, fmt.Sprintf("%d more do not: see priorityctl workers", left))
-		}
-		do := "does"
-		if len(names) > 1 {
-			do = "do"
-		}
-		said = append(said, fmt.Sprintf("%s %s not: %s", Named(names), do, w.Why))
-		left -= len(names)
-		who[w.Why] = nil
-	}
-	return said
-}
+// mostNamed is how many names a sentence has.
+const mostNamed = 3
 
 // Named is "w1, w2, w3 and 5 more".
 func Named(names []string) string {
