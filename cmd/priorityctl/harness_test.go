@@ -50,7 +50,7 @@ type operator struct {
 
 // alone returns an operator who has set no variable and has no Redis.
 func alone(t *testing.T) operator {
-	return operator{T: t, environment: environment{getenv: func(string) string { return "" }, terminal: terminalOf}}
+	return operator{T: t, environment: environment{getenv: func(string) string { return "" }, terminal: terminalOf, keys: keysOf}}
 }
 
 // operatorOn returns an operator whose flags name a Redis.

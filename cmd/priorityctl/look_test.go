@@ -1,9 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
@@ -119,7 +122,7 @@ func TestTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "308 documents") })
-	holds(t, o.ok("top"), "LEVEL DOCS PENDING MEDIAN 95TH OLDEST", "6 15 15 - -", "7 104 104 - -", "archive", "acme", "bakery")
+	holds(t, o.ok("top"), "LEVEL DOCS PENDING MEDIAN 95TH OLDEST", "6 15 ≥15 - -", "7 104 ≥104 - -", "archive", "acme", "bakery")
 	top := objects(t, o.ok("top", "-json"))[0]
 	if top["workers"] != 1. || len(top["busiest"].([]any)) != 3 || len(top["levels"].([]any)) != 9 {
 		t.Errorf("got %v", top)
@@ -146,8 +149,8 @@ func TestTop_Waiting(t *testing.T) {
 	holds(t, o.ok("get", "acme"), "lost at least 1 more of the last day, presumed lost", "At least 1 document left by the end of the lease: probably no Done is sent")
 }
 
-// On a terminal top is live, within its lines, until it is interrupted; then the terminal is
-// as it was. While Redis is away it shows what it knew.
+// On a terminal top is live, within its lines, until q; then the terminal is as it was. While
+// Redis is away it shows what it knew.
 func TestTop_Live(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -158,11 +161,12 @@ func TestTop_Live(t *testing.T) {
 	}
 	o := operatorOn(t, "-redis", "redis://"+server.Addr).onTerminal()
 	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top", "-once"), "330 documents") })
-	ctx, cancel := context.WithCancel(t.Context())
 	from, to := io.Pipe()
-	ended := make(chan int, 1)
+	keys, typed := io.Pipe()
+	restored, ended := false, make(chan int, 1)
+	o.keys = func(stream any) (func(), bool) { return func() { restored = true }, stream == keys }
 	go func() {
-		ended <- run(ctx, o.environment, append([]string{"top"}, o.flags...), nil, to, io.Discard)
+		ended <- run(t.Context(), o.environment, append([]string{"top"}, o.flags...), keys, to, io.Discard)
 		_ = to.Close()
 	}()
 	const home = "\x1b[H\x1b[J"
@@ -184,10 +188,52 @@ func TestTop_Live(t *testing.T) {
 	server.Kill()
 	shows("looking again: ")
 	shows("archive")
-	cancel()
+	_, _ = io.WriteString(typed, "xq")
 	rest, err := io.ReadAll(from)
-	if status := <-ended; err != nil || status != 0 || !strings.HasSuffix(string(rest), "\x1b[?7h\x1b[?25h\x1b[?1049l") {
+	if status := <-ended; err != nil || status != 0 || !restored || !strings.HasSuffix(string(rest), "\x1b[?7h\x1b[?25h\x1b[?1049l") {
 		t.Errorf("status %d, %v, and at last %q", status, err, rest)
+	}
+}
+
+// No line is wider than the terminal, no heading and no number loses a letter, and a name that is cut
+// ends with an ellipsis that is inside no escape.
+func TestTop_Narrow(t *testing.T) {
+	t.Parallel()
+	snapshot := &insight.Snapshot{Inspector: &insight.Inspector{Options: insight.Options{Address: "redis://" + strings.Repeat("a.long.name.", 9)}}}
+	top := &insight.Top{Levels: []insight.Level{{Level: 1, ByLoad: 1234567, Waits: insight.Waits{Done: 3, MedianMS: 9900, P95MS: 99000}, Pending: 1234567, OldestMS: 1}}}
+	for _, name := range []string{"acme", strings.Repeat("long", 99), "\x1b\x1b\x1b\x1b\x1b\x1b\x1b\x1b\x1b", "\u202e\u202e\u202e\u202e\u202e\u202e", strings.Repeat("文書", 30)} {
+		top.Busiest = append(top.Busiest, insight.Busy{Brief: insight.Brief{Name: customer.NameOf(name), State: &priority.State{Rule: priority.ByLoad, Pending: 1234567, Bounds: priority.Bounds{Latest: 1}}}, Documents: 1234567})
+	}
+	headings := "LEVEL 5TH DOCS PENDING MEDIAN 95TH OLDEST LATEST NEXT COUNT/LOAD DOCUMENTS CUSTOMER 1,234,567"
+	word := regexp.MustCompile(`[0-9A-Z][A-Z/]+|[\d,]{7,}`)
+	for width := 24; width <= 130; width++ {
+		text := drawing{look: look{snapshot: snapshot, top: top}, live: true, width: width, height: 99, paint: plain}.text()
+		for line := range strings.SplitSeq(text, "\n") {
+			if columnsOf(line) > width || regexp.MustCompile(`\\(x.?|u.{0,3})?…`).MatchString(line) {
+				t.Errorf("%d of %d columns: %q", columnsOf(line), width, line)
+			}
+			for _, found := range word.FindAllString(line, -1) {
+				if !slices.Contains(strings.Fields(headings), found) {
+					t.Errorf("%d columns: %q in %q", width, found, line)
+				}
+			}
+		}
+		if !strings.Contains(text, "acme") || !strings.Contains(text, "longlon") || width >= 57 && !strings.Contains(text, "OLDEST\n") {
+			t.Errorf("%d columns:\n%s", width, text)
+		}
+	}
+}
+
+// On a terminal, status is as wide and in color, unless the user wants none.
+func TestStatus_Terminal(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	write(t, client, fleet.Report{ID: "w3", Name: "w3", Levels: 3, Overrides: true, Degraded: true}, 0)
+	o.terminal = func(any) (int, int, bool) { return 200, 24, true }
+	_, wide, _ := o.ask("status")
+	_, plain, _ := o.with("NO_COLOR", "1").ask("status")
+	if !strings.Contains(wide, "\x1b[32mok      \x1b[m ") || !strings.Contains(wide, "w3: Redis was not reached at the latest report, so each decides by itself\n") || strings.Contains(plain, "\x1b") {
+		t.Errorf("got %q and %q", wide, plain)
 	}
 }
 
@@ -232,7 +278,7 @@ func TestStatus(t *testing.T) {
 	client.ConfigSet(t.Context(), "maxmemory", "1mb")
 	says(exitFailed, "redis failed", "full: 1 of 1 MB used", "raise maxmemory", "workers may be missing")
 	o.refused(exitFailed, "Redis is full", "override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
-	holds(t, o.ok("top"), "Redis is full: reports cannot be written, so workers may be missing")
+	holds(t, o.ok("top"), "full: 1 of 1 MB used", "There is more: priorityctl status")
 	if _, out, stderr := o.ask("get", "acme"); !strings.Contains(out, "Redis is full, so") || !strings.Contains(stderr, "raise maxmemory") {
 		t.Errorf("get says %s%s", out, stderr)
 	}

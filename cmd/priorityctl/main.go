@@ -24,7 +24,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	env := environment{os.Getenv, defaultURL, terminalOf}
+	env := environment{os.Getenv, defaultURL, terminalOf, keysOf}
 	os.Exit(run(ctx, env, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -65,7 +65,7 @@ const rootLong = `Priorityctl operates a fleet that uses the priority module.
   priorityctl get acme           why is this customer slow, and until when?
   priorityctl top                what documents get, and who sends most, live
   priorityctl workers            which processes work, and which do not follow
-  priorityctl list -level 9      every customer whose next document gets level 9
+  priorityctl list -level 9      who gets level 9 next, or has documents there
   priorityctl ping               does this Redis do what the module needs?
   priorityctl override set acme -level 1 -for 2h -why 'the demo at six'
   priorityctl override list      also: override end

@@ -76,7 +76,7 @@ func newChecks(name, long string, bad insight.Outcome, check func(c *call, s *in
 				Checks []insight.Check `json:"checks"`
 			}{worst == insight.OK, c.Address, checks})
 		} else {
-			err = printChecks(c.out, checks)
+			err = c.printChecks(checks)
 		}
 		if err == nil && !reached {
 			err = statusError{exitUnreachable, errPrinted}
@@ -88,22 +88,26 @@ func newChecks(name, long string, bad insight.Outcome, check func(c *call, s *in
 	})
 }
 
-func printChecks(w io.Writer, checks []insight.Check) error {
+// printChecks prints checks as wide as the terminal, or else as 79 columns.
+func (c *call) printChecks(checks []insight.Check) error {
+	env := environmentOf(c.command)
+	width, paint := 79, env.paint(c.out)
+	if columns, _, ok := env.terminal(c.out); ok {
+		width = max(columns-1, 50)
+	}
+	styles := map[insight.Outcome]string{insight.OK: green, insight.Warning: yellow, insight.Failed: red}
 	var out strings.Builder
-	for _, c := range checks {
+	for _, check := range checks {
 		const indent = 22
-		lines := strings.Split(insight.Wrap(c.Found, 79-indent), "\n")
-		if c.Remedy != "" {
-			lines = append(lines, strings.Split(insight.Wrap("→ "+c.Remedy, 79-indent), "\n")...)
+		lines := strings.Split(insight.Wrap(check.Found, width-indent), "\n")
+		if check.Remedy != "" {
+			lines = append(lines, strings.Split(insight.Wrap("→ "+check.Remedy, width-indent), "\n")...)
 		}
-		fmt.Fprintf(&out, "%-12s %-8s %s\n", c.Check, c.Status, lines[0])
-		for _, line := range lines[1:] {
-			fmt.Fprintf(&out, "%*s%s\n", indent, "", line)
-		}
-		for _, line := range c.List {
+		fmt.Fprintf(&out, "%-12s %s %s\n", check.Check, paint(styles[check.Status], fmt.Sprintf("%-8s", check.Status)), lines[0])
+		for _, line := range append(lines[1:], check.List...) {
 			fmt.Fprintf(&out, "%*s%s\n", indent, "", line)
 		}
 	}
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(c.out, out.String())
 	return err
 }

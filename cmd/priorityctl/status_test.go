@@ -24,7 +24,7 @@ type situation struct {
 
 // works writes the report of a worker that is here.
 func (s situation) works(name string, change func(*fleet.Report)) {
-	r := fleet.Report{ID: name, Name: name, Levels: 9, Overrides: true, Up: time.Hour, Digest: "d", Written: time.Now(), Submitted: 100, Ended: 100}
+	r := fleet.Report{ID: name, Name: name, Up: time.Minute, Levels: 9, Overrides: true, Digest: "d", Written: time.Now(), Submitted: 100, Ended: 100}
 	change(&r)
 	write(s.T, s.client, r, 0)
 }

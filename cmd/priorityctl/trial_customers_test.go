@@ -162,9 +162,11 @@ func stuck(f *trial) {
 			f.age(2*time.Minute, d)
 		}
 	}
-	f.names(append(allow("waits"), truth{check: "stuck", documents: func(during period) bounds {
-		return f.book.pending(func(d *document) bool { return d.Level > 1 && !d.failed }, during)
-	}})...)
+	// That no worker takes them and that no Done is called is the same to who looks at Redis.
+	waiting := func(during period) bounds {
+		return f.book.pending(ofCustomer("acme").and(func(d *document) bool { return d.Level > 1 }), during)
+	}
+	f.names(truth{check: "stuck", customers: []string{"acme"}, documents: waiting}, truth{check: "done", customers: []string{"acme"}, workers: []string{}, documents: waiting, allowed: true})
 }
 
 // awaitDone waits until the workers report so many documents of level 1 that were done in the last

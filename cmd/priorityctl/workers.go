@@ -34,7 +34,7 @@ func newWorkers() *cobra.Command {
 		case c.asJSON:
 			err = writeAll(c.out, s.Workers)
 		case len(s.Workers) == 0:
-			err = printChecks(c.out, checks)
+			err = c.printChecks(checks)
 		default:
 			_, err = io.WriteString(c.out, workersTable(s))
 		}

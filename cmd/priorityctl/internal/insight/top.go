@@ -25,6 +25,7 @@ type Level struct {
 	Waits
 
 	// Pending is how many documents of the level are pending, of the customers that the workers'
+	// Pending is how many documents of the level are pending, of the customers that the workers'
 	// reports name, and OldestMS the age of the oldest. AtLeast: there may be more, as not all
 	// were read or named, or some are counted by Next, which does not know what is pending.
 	Pending  int64 `json:"pending"`
@@ -44,6 +45,17 @@ func (l Level) Oldest() time.Duration { return milliseconds(l.OldestMS) }
 
 // Known reports whether anything is known of what is pending.
 func (l Level) Known() bool { return l.Pending > 0 || !l.AtLeast }
+
+// PendingSays says in a table how many documents are pending.
+func (l Level) PendingSays() string {
+	switch {
+	case !l.Known():
+		return "-"
+	case l.AtLeast:
+		return "≥" + Group(l.Pending)
+	}
+	return Group(l.Pending)
+}
 
 // minute is more than what the reports' last minute covers, with their age.
 const minute = 75 * time.Second
@@ -196,13 +208,20 @@ func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
 	documents, err := s.backlogs().Documents(ctx, waiting)
 	levels := backlog.Levels(waiting, documents)
 	atLeast := s.samples() || len(s.Totals.ByCount) > 0 || slices.ContainsFunc(s.busiest, func(b fleet.Busy) bool { return b.Rule == priority.ByCount })
+	passed := int64(0)
 	for i := range t.Levels {
 		l := &t.Levels[i]
 		waits := levels[l.Level]
 		l.Pending, l.AtLeast, l.OldestMS = waits.Pending, waits.AtLeast || atLeast, waits.Oldest.Age.Milliseconds()
 		var mayWait bool
 		l.late, mayWait = s.late(l.Level)
-		l.stuck = l.Done == 0 && l.Oldest() > minute && l.Oldest() <= l.late && !mayWait
+		if l.stuck = l.Done == 0 && l.Oldest() > minute && !mayWait; l.stuck && l.Oldest() > l.late {
+			passed += l.Pending
+		}
+	}
+	for i := range t.Levels { // few documents say more than the level
+		l := &t.Levels[i]
+		l.stuck = l.stuck && (passed > few || l.Oldest() <= l.late)
 	}
 	for i, all := range documents {
 		t.Unread += max(busy[i].pending()-int64(len(all)), 0)
@@ -228,22 +247,24 @@ func (s *Snapshot) late(level priority.Level) (age time.Duration, mayWait bool) 
 			longest = max(longest, waits.P95())
 		}
 	}
-	isFlood := int(level) > len(s.Policies.Policy.Loads)
-	if mayWait = isFlood && done > 0; done == 0 || isFlood && s.Totals.Waits[level].Count() == 0 {
+	mayWait = done > 0 && int(level) > len(s.Policies.Policy.Loads)
+	if done == 0 || mayWait && s.Totals.Waits[level].Count() == 0 {
 		return math.MaxInt64, mayWait
 	}
 	return max(minute, 10*longest), mayWait
 }
 
-// samples reports whether customers may wait whom no report names, as one names at most 20 busy ones
-// and 10 others who wait.
+// A report names at most so many busy customers, and so many others who wait.
+const busyOfReport, othersOfReport = 20, 10
+
+// samples reports whether customers may wait whom no report names, as one names as many as it can.
 func (s *Snapshot) samples() bool {
 	return slices.ContainsFunc(s.Reports, func(r fleet.Report) bool {
 		busy := 0
 		for _, b := range r.Busiest {
 			busy += oneIf(b.Documents > 0)
 		}
-		return busy >= 20 || len(r.Busiest)-busy >= 10
+		return busy >= busyOfReport || len(r.Busiest)-busy >= othersOfReport
 	})
 }
 

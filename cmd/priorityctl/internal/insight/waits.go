@@ -48,6 +48,7 @@ func (t *Top) Stuck() string {
 
 func (t *Top) stuckChecks() []Check {
 	kind, atLeast, ranges, oldest := "stuck.all", "", []string(nil), time.Duration(0) // ranges such as "1–3" and "7"
+	passed := false
 	var documents []backlog.Document
 	var pending int64
 	for i, l := range t.Levels {
@@ -58,6 +59,7 @@ func (t *Top) stuckChecks() []Check {
 			continue
 		}
 		documents, pending, oldest = append(documents, l.documents...), pending+l.Pending, max(oldest, l.Oldest())
+		passed = passed || l.Oldest() > l.late
 		if l.AtLeast {
 			atLeast = "at least "
 		}
@@ -71,6 +73,9 @@ func (t *Top) stuckChecks() []Check {
 	}
 	if ranges == nil {
 		return nil
+	}
+	if passed {
+		kind = "stuck.passed"
 	}
 	c := about(documents)
 	c.Documents = pending
@@ -106,7 +111,7 @@ func (s *Snapshot) doneChecks(top *Top) (checks []Check) {
 	}
 	for _, l := range top.Levels {
 		for _, d := range l.documents {
-			if d.Age > l.late {
+			if d.Age > l.late && !l.stuck {
 				missing = append(missing, d)
 			}
 		}

@@ -49,8 +49,9 @@ var words = map[string]struct {
 	"waits.full":    {"waits", Warning, "not known: no report is written while Redis is full", "see redis"},
 	"waits.unread":  {"waits", Warning, "not known, as the workers' reports are not", "see workers"},
 
-	"stuck":     {"stuck", Warning, "No document of level {levels} was done in the last minute; {pending} pending, the oldest for {oldest}, of {customers}", "documents before them are done: add workers, and see priorityctl top"},
-	"stuck.all": {"stuck", Warning, "No document of any level was done in the last minute; {pending} pending at level {levels}, the oldest for {oldest}, of {customers}", "see whether workers take documents from the queue, and whether they call Done"},
+	"stuck":        {"stuck", Warning, "No document of level {levels} was done in the last minute; {pending} pending, the oldest for {oldest}, of {customers}", "documents before them are done: add workers, and see priorityctl top"},
+	"stuck.passed": {"stuck", Warning, "No document of level {levels} was done in the last minute; {pending} pending, the oldest for {oldest}, of {customers}; others are done far sooner", "they do not wait for others: see whether workers take these levels from the queue, and whether they call Done"},
+	"stuck.all":    {"stuck", Warning, "No document of any level was done in the last minute; {pending} pending at level {levels}, the oldest for {oldest}, of {customers}", "see whether workers take documents from the queue, and whether they call Done"},
 
 	"poison": {"poison", Warning, "{document} of {customers} has had no Done for {oldest}, at level {level}: far longer than usual", "it takes long, fails again and again, its worker is lost, or no Done is sent: look for its id in the workers' logs; if it was given up, call Done"},
 
@@ -102,4 +103,4 @@ var words = map[string]struct {
 	"operator.failed":     {"operator", Failed, "{why}", ""},
 }
 
-const doneRemedy = "call Done for each document, also for one that is given up; priorityctl get says more of a customer, runbook 7 what to do"
+const doneRemedy = "see whether workers take them from the queue, and call Done for each, also for one that is given up; priorityctl get says more of a customer, runbook 7 what to do"

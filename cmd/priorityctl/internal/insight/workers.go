@@ -253,6 +253,8 @@ func (s *Snapshot) Following() string {
 		return "no worker reports, so who follows is unknown"
 	case here == 1 && others == nil:
 		says = "the only worker follows"
+	case here == 2 && others == nil:
+		says = "both workers follow"
 	case others == nil:
 		says = fmt.Sprintf("all %s workers follow", Group(int64(here)))
 	case len(others) == 1:
