@@ -93,8 +93,8 @@ func manyFloods(f *trial) {
 	}
 	f.reported()
 	f.names(f.floods(names...))
-	if _, out, _ := f.ask("status"); strings.Count(out, "\n") > 24+30 {
-		f.Errorf("status has %d lines", strings.Count(out, "\n"))
+	if out := f.ok("status"); strings.Count(out, "\n") > 24 {
+		f.Errorf("status is long:\n%s", out)
 	}
 	f.numbersAreRight()
 }

@@ -54,9 +54,12 @@ func emptied(f *trial) {
 	export := file(f.T, "export.json", f.ok("control", "export"))
 	f.client.FlushAll(f.Context())
 	f.names(append(allow("workers", "done"), truth{check: "data"}, truth{check: "policies"})...)
-	if status, _, _ := f.ask("workers"); status != exitFailed {
-		f.Errorf("workers has status %d", status)
+	for _, command := range []string{"workers", "ping"} {
+		if status, _, _ := f.ask(command); status != exitFailed {
+			f.Errorf("%s has status %d", command, status)
+		}
 	}
+	f.refused(exitFailed, "nothing was exported", "control", "export")
 	f.ok("control", "import", export, "-why", "Redis was empty")
 	f.names(allow("workers", "done")...)
 }
