@@ -27,10 +27,6 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	if os.Getenv("PRIORITYCTL_TEST_WORKER") != "" {
-		drive(os.Stdin, os.Stdout)
-		return
-	}
 	if err := os.Setenv(urlVariable, "not named by the test"); err != nil {
 		panic(err)
 	}

@@ -108,30 +108,6 @@ func TestAccounts(t *testing.T) {
 	holds(t, o.ok("get", "acme"), "302, the oldest for")
 }
 
-// What callers got, by level and rule; and what waits by the level that it has.
-func TestTop(t *testing.T) {
-	t.Parallel()
-	o, client := started(t)
-	member := join(t, client, "w1")
-	submit(t, member, "archive", 300)
-	submit(t, member, "bakery", 3)
-	if _, err := member.Done(t.Context(), "bakery", "document 0", time.Second); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := member.NextN(t.Context(), "acme", 5); err != nil {
-		t.Fatal(err)
-	}
-	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "308 documents") })
-	holds(t, o.ok("top"), "LEVEL DOCS PENDING MEDIAN 95TH OLDEST", "6 15 ≥15 - -", "7 104 ≥104 - -", "archive", "acme", "bakery")
-	top := objects(t, o.ok("top", "-json"))[0]
-	if top["workers"] != 1. || len(top["busiest"].([]any)) != 3 || len(top["levels"].([]any)) != 9 {
-		t.Errorf("got %v", top)
-	}
-	if out := o.reading(o.ok("top", "-json")).ok("get", "-from", "-", "-json"); len(objects(t, out)) != 3 {
-		t.Errorf("get of top has\n%s", out)
-	}
-}
-
 // Documents wait from when they are due: those of a flood for longer than the lease of others.
 func TestTop_Waiting(t *testing.T) {
 	t.Parallel()
@@ -234,53 +210,6 @@ func TestStatus_Terminal(t *testing.T) {
 	_, plain, _ := o.with("NO_COLOR", "1").ask("status")
 	if !strings.Contains(wide, "\x1b[32mok      \x1b[m ") || !strings.Contains(wide, "w3: Redis was not reached at the latest report, so each decides by itself\n") || strings.Contains(plain, "\x1b") {
 		t.Errorf("got %q and %q", wide, plain)
-	}
-}
-
-// What becomes of a fleet, with its exit status for probes.
-func TestStatus(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client()
-	o := operatorOn(t, "-redis", "redis://"+server.Addr)
-	says := func(status int, wants ...string) {
-		t.Helper()
-		got, out, _ := o.ask("status")
-		if holds(t, out, wants...); got != status {
-			t.Errorf("status %d, not %d:\n%s", got, status, out)
-		}
-	}
-	says(exitFailed, "redis ok", "workers warning no worker has reported")
-	client.ConfigSet(t.Context(), "timeout", "300")
-	holds(t, o.ok("ping"), "timeout warning it closes connections that were idle for 300 s", "operator ok")
-	join(t, client, "w1")
-	says(0, "the only worker follows", "operators have set none", "floods ok none is known", "overrides ok none")
-	o.ok("override", "set", "acme", "-level", "1", "-for", "10m", "-why", "a demo")
-	says(0, "1 in force; about to end: acme (pinned to level 1) in")
-	write(t, client, fleet.Report{ID: "w2", Name: "w2", Host: "b", Levels: 9, Overrides: true}, 4*time.Minute)
-	says(0, "the only worker follows; 1 worker gone within the hour, and as many have started since") // w1 has
-	write(t, client, fleet.Report{ID: "w3", Name: "w3", Levels: 3, Overrides: true, Errors: map[string]int64{"corrupt": 2}, Following: control.Following{Code: control.Invalid}}, 0)
-	says(exitFailed, "w3 does not: it cannot use the policies", "corrupt warning 2 documents met a corrupt key", "priorityctl list -corrupt")
-	client.Del(t.Context(), "priority:{fleet}:w2", "priority:{fleet}:w3")
-	o.ok("policy", "apply", "default", "-why", "a test")
-	client.FlushAll(t.Context())
-	redistest.Await(t, "the loss is reported", func() bool {
-		_, out, _ := o.ask("status")
-		return strings.Contains(out, "none is there") && strings.Contains(out, "lost its data")
-	})
-	says(exitFailed, "Redis lost its data", "policies failed Redis lost policies: version 1 was known, none is there", "priorityctl control import brings an export back")
-	o.refused(exitFailed, "nothing was exported", "control", "export")
-	if status, out, _ := o.ask("ping"); status != exitFailed || !strings.Contains(out, "Redis lost") {
-		t.Errorf("ping has status %d:\n%s", status, out)
-	}
-	o.ok("policy", "withdraw", "-why", "it is settled")
-	says(0, "the only worker follows")
-	client.ConfigSet(t.Context(), "maxmemory", "1mb")
-	says(exitFailed, "redis failed", "full: 1 of 1 MB used", "raise maxmemory", "workers may be missing")
-	o.refused(exitFailed, "Redis is full", "override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
-	holds(t, o.ok("top"), "full: 1 of 1 MB used", "There is more: priorityctl status")
-	if _, out, stderr := o.ask("get", "acme"); !strings.Contains(out, "Redis is full, so") || !strings.Contains(stderr, "raise maxmemory") {
-		t.Errorf("get says %s%s", out, stderr)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // situation is a fleet's Redis, as an incident leaves it.
@@ -55,7 +54,7 @@ func (s situation) waits(customer string, documents int, level int64, ago time.D
 	})
 }
 
-// findings are incidents, and what status says of each: check, status, customers, workers, documents
+// findings are incidents beside those of TestTrial, and what status says of each: check, status, customers, workers, documents
 // and words.
 var findings = []struct {
 	incident func(s situation)
@@ -69,43 +68,7 @@ var findings = []struct {
 			s.client.Move(s.Context(), "typo:{fleet}:"+key, 3)
 		}
 	}, "prefix warning [] [w1] 0: other workers report to this server: 1 worker with the prefix typo in database 3 → if they are of this fleet, give"},
-	{func(s situation) {
-		s.works("w1", func(r *fleet.Report) { r.Up = time.Hour })
-		write(s.T, s.client, fleet.Report{ID: "w2", Name: "w2", Host: "b", Levels: 9, Overrides: true}, 4*time.Minute)
-	}, "gone warning [] [w2] 0: no report from 1 worker for half a minute or more: w2 on b, last seen 4m"},
-	{func(s situation) {
-		s.works("w1", func(r *fleet.Report) { r.Degraded = true })
-	}, "degraded warning [] [w1] 0: w1: Redis was not reached at the latest report"},
-	{func(s situation) {
-		s.works("w1", same)
-		s.works("w2", same)
-		s.works("w3", func(r *fleet.Report) { r.Digest, r.Accounts = "other", true })
-	}, "digest warning [] [w3] 0: w3: decisions by other policies than others', or by another version of the library → compare"},
-	{func(s situation) {
-		s.works("w1", same)
-		s.works("w2", func(r *fleet.Report) { r.Accounts = true })
-		s.works("w3", same)
-	}, "digest warning [] [w2] 0: w2: names are split into accounts and users; not so by most → give all processes the same option"},
-	{func(s situation) {
-		s.works("w1", same)
-		s.works("w2", func(r *fleet.Report) { r.Written = r.Written.Add(-10 * time.Minute) })
-	}, "clock warning [] [w2] 0: w2: the clock is up to 10m"},
-	{func(s situation) { s.waits("acme", 3, 1, -10*time.Minute) },
-		"clock warning [acme] [] 3: 3 documents of acme are due later, and none was submitted with a delay: Redis's clock went back"},
-	{func(s situation) {
-		s.works("w1", same)
-		s.client.ConfigSet(s.Context(), "maxmemory", "1mb")
-	}, "waits warning [] [] 0: not known: no report is written while Redis is full"},
-	{func(s situation) {
-		s.works("w1", done(time.Second))
-		s.waits("acme", 1, 2, 2*time.Minute)
-	}, "poison warning [acme] [] 1: document-0 of acme has had no Done for 2m"},
 	{func(s situation) { s.waits("acme", 1, 2, 21*time.Minute) }, "poison warning [acme] [] 1: document-0 of acme has had no Done for 21m"}, // beyond its lease
-	{func(s situation) {
-		s.works("w1", done(time.Second))
-		s.works("w2", func(r *fleet.Report) { r.Ended = 0 })
-		s.waits("acme", 5, 1, 2*time.Minute)
-	}, "done warning [acme] [w2] 5: at least 5 documents of acme: no Done, while others are done far sooner; the oldest for 2m"},
 	{func(s situation) {
 		s.works("w1", func(r *fleet.Report) { r.Submitted, r.Ended = 0, 0 })
 		s.waits("acme", 5, 1, 20*time.Minute)
@@ -125,24 +88,6 @@ var findings = []struct {
 		s.waits("acme", 5, 3, 2*time.Minute)
 		s.waits("globex", 2, 4, 2*time.Minute)
 	}, "stuck warning [acme globex] [] 7: No document of level 3–4 was done in the last minute; 7 pending, the oldest for 2m, of acme and globex → documents before them are done: add workers"},
-	{func(s situation) {
-		s.works("w1", done(time.Second))
-		s.waits("acme", 300, 7, time.Hour)
-	}, "floods ok [acme] [] 300: 1 customer, 300 documents beyond the last load; of the last minute's documents at levels 1 to 5, half were done within 1s, 95 of 100 within 1s"},
-	{func(s situation) {
-		count(s.T, s.client, map[string]int{"acme": 30})
-		s.works("w1", func(r *fleet.Report) {
-			r.ByCount, r.Busiest = map[priority.Level]int64{1: 3}, []fleet.Busy{{Customer: "acme", Documents: 30, Rule: priority.ByCount, Level: 9, Count: -29}}
-		})
-	}, "floods ok [acme] [] 0: 1 customer at level 9 by count: acme. Next does not know what waits"},
-	{func(s situation) {
-		s.waits("acme", 300, 7, time.Minute)
-		s.client.Set(s.Context(), "priority:{acme}:override", "=1", time.Hour)
-	}, "floods warning [acme] [] 0: 1 customer with an override to an earlier level: acme. Their next documents go before others' from now on; queued ones keep their level → priorityctl override end -why '' acme"},
-	{func(s situation) {
-		s.client.Set(s.Context(), "priority:{acme}:override", fmt.Sprintf(`=9 {"by":"mary","why":"x","at":%d}`, time.Now().Add(-48*time.Hour).UnixMilli()), 99*time.Hour)
-		s.client.ZAdd(s.Context(), "priority:{control}:overrides", redis.Z{Score: float64(time.Now().Add(99 * time.Hour).UnixMilli()), Member: "acme"})
-	}, "overrides ok [acme] [] 0: at the last level for more than a day: acme → if that is over: priorityctl override end -why '' acme"},
 }
 
 // Each incident is found, as data and in words.
@@ -171,34 +116,6 @@ func TestStatus_Findings(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Many floods are one line, and a list of the largest.
-func TestStatus_ManyFloods(t *testing.T) {
-	t.Parallel()
-	o, client := started(t)
-	for i := range 24 {
-		situation{t, client}.waits(fmt.Sprint("flood-", i), 10+i, 7, time.Minute)
-	}
-	if out := o.ok("status"); strings.Count(out, "\n") > 24 {
-		t.Errorf("status is long:\n%s", out)
-	} else {
-		holds(t, out, "24 customers, 516 documents beyond the last load", "flood-23: 33, the first of them from", "flood-19: 29", "19 more: priorityctl status -json")
-	}
-}
-
-// A Redis that cannot be reached is a check, too; any other command says what to do.
-func TestStatus_Away(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	server.Kill()
-	o := operatorOn(t, "-redis", "redis://"+server.Addr)
-	for _, format := range []string{"-json=false", "-json"} {
-		if status, out, _ := o.ask("status", format); status != exitUnreachable || !strings.Contains(out, "start it") {
-			t.Errorf("status %d:\n%s", status, out)
-		}
-	}
-	o.refused(exitUnreachable, "connection refused; start it, or see its machine", "get", "acme")
 }
 
 // What cannot be written was not said.

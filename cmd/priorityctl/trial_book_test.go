@@ -82,44 +82,57 @@ func (b *book) change(d *document, how func(*document)) {
 }
 
 // number counts documents: those for which it is certain during all of a period, and those for which
-// it may be so at some time in it.
+// it may be so at some time in it, as of all whose call is under way.
 func (b *book) number(which which, certain, possible func(*document) bool) (n bounds) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, d := range b.all {
-		if !which(d) {
-			continue
-		}
-		if certain(d) {
-			n.least++
-		}
-		if possible(d) {
+		switch {
+		case d.decided.ended.IsZero():
 			n.most++
+		case which(d):
+			n.least += int64(oneIf(certain(d)))
+			n.most += int64(oneIf(possible(d)))
 		}
 	}
 	return n
 }
 
-// pending is how many documents waited or were served during a period, by load.
+func oneIf(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// waits reports whether a document was pending, by load, during all of a period, or may have been at
+// some time in it.
+func (d *document) waits(during period) (certain, possible bool) {
+	if !byLoad(d) || d.scheduled {
+		return false, false
+	}
+	certain = d.decided.ended.Before(during.began) && (d.ended.began.IsZero() || d.ended.began.After(during.ended))
+	return certain, d.decided.began.Before(during.ended) && (d.ended.ended.IsZero() || d.ended.ended.After(during.began))
+}
+
+// pending is how many documents waited or were served.
 func (b *book) pending(which which, during period) bounds {
-	return b.number(which, func(d *document) bool {
-		return byLoad(d) && !d.scheduled && !d.decided.ended.IsZero() && d.decided.ended.Before(during.began) && (d.ended.began.IsZero() || d.ended.began.After(during.ended))
-	}, func(d *document) bool {
-		return byLoad(d) && !d.scheduled && d.decided.began.Before(during.ended) && (d.ended.ended.IsZero() || d.ended.ended.After(during.began))
-	})
+	return b.number(which, func(d *document) bool { certain, _ := d.waits(during); return certain },
+		func(d *document) bool { _, possible := d.waits(during); return possible })
 }
 
 // oldest is for how many milliseconds the oldest pending document had been due.
 func (b *book) oldest(which which, during period) (age bounds) {
 	b.number(which, func(d *document) bool {
-		if pending := byLoad(d) && !d.scheduled && (d.ended.ended.IsZero() || d.ended.ended.After(during.began)); pending && !d.decided.began.After(during.ended) {
+		certain, possible := d.waits(during)
+		if certain {
+			age.least = max(age.least, (during.began.Sub(d.decided.ended)+d.older).Milliseconds()-1)
+		}
+		if possible {
 			age.most = max(age.most, (during.ended.Sub(d.decided.began)+d.older).Milliseconds()+1)
-			if d.ended.began.IsZero() || d.ended.began.After(during.ended) {
-				age.least = max(age.least, (during.began.Sub(d.decided.ended)+d.older).Milliseconds()-1)
-			}
 		}
 		return false
-	}, func(*document) bool { return false })
+	}, failed)
 	return age
 }
 

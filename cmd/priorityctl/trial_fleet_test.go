@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type trial struct {
 	server *redistest.Server
 	client *redis.Client
 	book   book
+	warned atomic.Bool // a member itself has said that Redis does not answer it in time
 
 	ctx     context.Context // ends with the trial, before its workers
 	serving sync.WaitGroup
@@ -76,7 +78,7 @@ func (f *trial) join(name string, options ...func(*joining)) *worker {
 	if how.hook != nil {
 		client.AddHook(how.hook)
 	}
-	member, err := fleet.Join(client, &fleet.Options{Name: name, Store: how.RedisOptions, Logger: slog.New(slog.DiscardHandler)})
+	member, err := fleet.Join(client, &fleet.Options{Name: name, Store: how.RedisOptions, Logger: slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -86,6 +88,12 @@ func (f *trial) join(name string, options ...func(*joining)) *worker {
 		_ = member.Close(ctx)
 	})
 	return &worker{name, member}
+}
+
+// Write notes that a member logs a warning.
+func (f *trial) Write(line []byte) (int, error) {
+	f.warned.Store(true)
+	return len(line), nil
 }
 
 // joinAll returns workers in this process.
@@ -192,6 +200,9 @@ func (f *trial) serve(takes time.Duration, fateOf func(*document) fate, workers 
 		})
 	}
 }
+
+// errGone: the worker's process has ended.
+var errGone = errors.New("the process is gone")
 
 func allEnd(*document) fate { return ends }
 

@@ -11,7 +11,7 @@ import (
 // One worker was killed, and another one hangs.
 func killed(f *trial) {
 	well := f.join("well") // before the others, so that it replaces none
-	workers := []*worker{f.startGo("killed"), f.startGo("hangs"), well}
+	workers := []*worker{f.startPython("killed"), f.startPython("hangs"), well}
 	f.serve(2*time.Millisecond, allEnd, workers...)
 	f.send(100*time.Millisecond, well, "acme", "bakery", "chemist")
 	f.reported()
@@ -20,8 +20,6 @@ func killed(f *trial) {
 	f.names(append(allow("workers", "done", "poison"), truth{check: "gone", workers: []string{"killed", "hangs"}})...)
 	f.workersSay("hangs", "killed")
 }
-
-func (w *worker) signal(signal syscall.Signal) { _ = w.caller.(*process).Process.Signal(signal) }
 
 // workersSay checks that workers says something of some workers, and of no others, and that it ends
 // as status does.

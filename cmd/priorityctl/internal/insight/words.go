@@ -104,4 +104,4 @@ var words = map[string]struct {
 	"operator.failed":     {"operator", Failed, "{why}", ""},
 }
 
-const doneRemedy = "call Done for each document, also for one that is given up; priorityctl get says more of a customer, runbook 7 what to do"
+const doneRemedy = "see whether workers take them from the queue, and call Done for each, also for one that is given up; priorityctl get says more of a customer, runbook 7 what to do"
