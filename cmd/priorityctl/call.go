@@ -51,7 +51,11 @@ func onRedis(command *cobra.Command, check func(*cobra.Command) error, do func(c
 		defer inspector.Client.Close()
 		c := &call{Inspector: inspector, command: command, out: command.OutOrStdout()}
 		c.asJSON, _ = command.Flags().GetBool("json") // not every command has it
-		return inspector.Hidden(c.reached(do(c, args)))
+		err = do(c, args)
+		if c.unreached(err) {
+			return statusError{exitUnreachable, fmt.Errorf("%w; %s", inspector.Hidden(c.reached(err)), c.Unreached(err).Remedy)}
+		}
+		return inspector.Hidden(c.reached(err))
 	}
 	return command
 }
@@ -69,15 +73,21 @@ func connected(command *cobra.Command, check func(*cobra.Command) error, do func
 // looking is onRedis for what looks at the fleet first.
 func looking(command *cobra.Command, check func(*cobra.Command) error, do func(c *call, s *insight.Snapshot, args []string) error) *cobra.Command {
 	return onRedis(command, check, func(c *call, args []string) error {
-		s, err := c.Look(c.ctx())
-		if err == nil {
-			err = c.checkReplica(s.Masters)
-		}
+		s, err := c.look()
 		if err != nil {
 			return err
 		}
 		return do(c, s, args)
 	})
+}
+
+// look looks at the fleet, and makes sure that the command may work there.
+func (c *call) look() (*insight.Snapshot, error) {
+	s, err := c.Look(c.ctx())
+	if err == nil {
+		err = c.checkReplica(s.Masters)
+	}
+	return s, err
 }
 
 // meet makes sure that Redis is what its URL says, and that the command may work there.
@@ -114,16 +124,21 @@ func (c *call) needAll() error {
 	return nil
 }
 
+// unreached reports whether an error means that Redis as a whole could not be reached.
+func (c *call) unreached(err error) bool {
+	_, marked := errors.AsType[statusError](err)
+	_, away := errors.AsType[insight.Away](err)
+	return insight.Unreachable(err) && !marked && !away && !redis.IsAuthError(err) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, priority.ErrOutcomeUnknown)
+}
+
 // reached marks errors of a Redis that could not be reached.
 func (c *call) reached(err error) error {
 	_, marked := errors.AsType[statusError](err)
-	_, away := errors.AsType[insight.Away](err)
 	switch {
-	case err == nil, marked, errors.Is(err, context.Canceled), errors.Is(err, priority.ErrOutcomeUnknown):
-		return err
-	case redis.IsAuthError(err):
+	case !marked && redis.IsAuthError(err):
 		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", c.Address, err, passwordVariable)}
-	case insight.Unreachable(err) && !away:
+	case c.unreached(err):
 		return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w", c.Address, err)}
 	}
 	return err
@@ -139,5 +154,12 @@ func (c *call) warn(s *insight.Snapshot) {
 	}
 	if lost := s.Lost(); lost != "" {
 		c.note("%s; the levels below are by %s", lost, s.Source)
+	}
+}
+
+// warnBelow says why levels and what waits may be otherwise than below, and what to do.
+func (c *call) warnBelow(s *insight.Snapshot) {
+	for _, check := range s.Below() {
+		c.note("%s: %s", check.Found, check.Remedy)
 	}
 }

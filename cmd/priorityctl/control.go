@@ -35,8 +35,8 @@ good file is replaced, until an operator has imported an export, or decided on t
 		if err := c.needAll(); err != nil {
 			return err
 		}
-		if loss := s.Loss(c.ctx()); loss != "" && !*yes {
-			return fmt.Errorf("%s: nothing was exported; control import brings back an earlier export, and -yes prints what is left", loss)
+		if loss := s.Loss(c.ctx()); loss != nil && !*yes {
+			return fmt.Errorf("%s: nothing was exported; control import brings back an earlier export, and -yes prints what is left", loss.Found)
 		}
 		s, err := s.OfOverrides(c.ctx())
 		if err != nil {

@@ -31,6 +31,7 @@ func newGet() *cobra.Command {
 			return err
 		}
 		c.warn(s)
+		c.warnBelow(s)
 		return c.eachCustomer(names, func(name string) (any, error) { return s.Customer(c.ctx(), name) })
 	})
 }

@@ -31,7 +31,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	_ = flag.Set("test.parallel", "6") // they wait more than they compute; -parallel says otherwise
-	os.Exit(m.Run())
+	status := m.Run()
+	installed.Remove()
+	os.Exit(status)
 }
 
 // secret is the password of all tests. Nothing may print it.
@@ -48,7 +50,7 @@ type operator struct {
 
 // alone returns an operator who has set no variable and has no Redis.
 func alone(t *testing.T) operator {
-	return operator{T: t, environment: environment{getenv: func(string) string { return "" }, terminal: terminalOf}}
+	return operator{T: t, environment: environment{getenv: func(string) string { return "" }, terminal: terminalOf, keys: keysOf}}
 }
 
 // operatorOn returns an operator whose flags name a Redis.

@@ -10,7 +10,8 @@ import (
 )
 
 const listLong = `List prints every customer that Redis knows, in the order of SCAN, on all masters of a
-cluster. NEXT is the level of a document that arrives now. It looks at every key of
+cluster. NEXT is the level of a document that arrives now; -level also finds who has
+documents pending there, of the oldest thousand of a customer. It looks at every key of
 Redis at a bounded pace, which spares the fleet; some customers may appear twice.
 
   priorityctl list -level 8,9
@@ -28,7 +29,7 @@ func newList() *cobra.Command {
 	var list listFlags
 	command := &cobra.Command{Use: "list", Long: listLong}
 	flags := command.Flags()
-	flags.IntSliceVar(&list.levels, "level", nil, "only customers whose next document gets one of these levels, such as 8,9")
+	flags.IntSliceVar(&list.levels, "level", nil, "only customers whose next document gets one of these levels, or who have documents there, such as 8,9")
 	flags.BoolVar(&list.corrupt, "corrupt", false, "only customers with a corrupt key, be it the override's")
 	flags.IntVar(&list.pace, "pace", 20_000, "look at no more keys a second than this; 0: as fast as Redis answers")
 	registerJSON(command)
@@ -54,16 +55,21 @@ func (f *listFlags) print(c *call, s *insight.Snapshot, _ []string) error {
 		}
 	}
 	c.warn(s)
+	c.warnBelow(s)
 	var missing insight.Missing
 	printed, rows := 0, table{accounts: s.Accounts}
 	for brief, err := range s.Customers(c.ctx(), f.pace) {
+		wanted := err == nil && f.want(brief)
+		if err == nil && !wanted && f.levels != nil && !brief.OfAccount {
+			wanted, err = s.WaitsAt(c.ctx(), brief, f.levels)
+		}
 		switch {
 		case err != nil && (len(c.masters) == 1 || c.ctx().Err() != nil):
 			return err
 		case err != nil:
 			missing.Add(err)
 			continue
-		case !f.want(brief):
+		case !wanted:
 			continue
 		case c.asJSON:
 			err = writeJSON(c.out, brief)

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
@@ -44,14 +47,14 @@ func TestGet(t *testing.T) {
 		"archive waits behind levels 1 to 6", "flood 119 of them", "pending document 120 of the flood, and floods take turns", "fewer of those that count, it gets level 5.")
 	redistest.Await(t, "the flood is reported", func() bool {
 		said := strings.Join(strings.Fields(o.ok("get", "archive")), " ")
-		return strings.Contains(said, "300 documents, the latest at level 7") && strings.Contains(said, "The flood began at")
+		return strings.Contains(said, "at least 300 documents, the latest at level 7") && strings.Contains(said, "The first document of the flood that still waits is from")
 	})
 	for i := range 182 {
 		if _, err := member.Done(t.Context(), "archive", fmt.Sprint("document ", i), time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}
-	holds(t, o.ok("get", "archive"), "archive floods: 118 documents wait at level 6 or later, and the next one gets level 3.")
+	holds(t, o.ok("get", "archive"), "archive floods: 118 documents beyond the last load are pending, and the next one gets level 3.")
 	o.ok("override", "set", "acme", "-not-later-than", "3", "-for", "2h", "-why", "a demo", "-by", "mary")
 	holds(t, o.ok("get", "acme"), "count -29: 30 documents since the last reset", "level 3 of 1 to 9; by the rule 9", "level 3 at the latest",
 		`by mary: "a demo"`, "acme is slow because of 30 documents")
@@ -105,30 +108,6 @@ func TestAccounts(t *testing.T) {
 	holds(t, o.ok("get", "acme"), "302, the oldest for")
 }
 
-// What callers got, by level and rule; and what waits by the level that it has.
-func TestTop(t *testing.T) {
-	t.Parallel()
-	o, client := started(t)
-	member := join(t, client, "w1")
-	submit(t, member, "archive", 300)
-	submit(t, member, "bakery", 3)
-	if _, err := member.Done(t.Context(), "bakery", "document 0", time.Second); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := member.NextN(t.Context(), "acme", 5); err != nil {
-		t.Fatal(err)
-	}
-	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "308 documents") })
-	holds(t, o.ok("top"), "LEVEL DOCS PENDING MEDIAN 95TH OLDEST", "6 15 15 - -", "7 104 104 - -", "archive", "acme", "bakery")
-	top := objects(t, o.ok("top", "-json"))[0]
-	if top["workers"] != 1. || len(top["busiest"].([]any)) != 3 || len(top["levels"].([]any)) != 9 {
-		t.Errorf("got %v", top)
-	}
-	if out := o.reading(o.ok("top", "-json")).ok("get", "-from", "-", "-json"); len(objects(t, out)) != 3 {
-		t.Errorf("get of top has\n%s", out)
-	}
-}
-
 // Documents wait from when they are due: those of a flood for longer than the lease of others.
 func TestTop_Waiting(t *testing.T) {
 	t.Parallel()
@@ -142,13 +121,12 @@ func TestTop_Waiting(t *testing.T) {
 		redis.Z{Member: "waits", Score: at(lease/2, 2)}, redis.Z{Member: "lost", Score: at(2*lease, 2)}, redis.Z{Member: "later", Score: at(-lease, 2)})
 	write(t, client, fleet.Report{ID: "w1", Name: "w1", Levels: 9, Overrides: true, Busiest: []fleet.Busy{{Customer: "acme", Rule: priority.ByLoad, Level: 2, Pending: 2}}}, 0)
 	holds(t, o.ok("top"), "2 0 1 - - 1m30s", "6 0 1 - - 6m", "0 2 6m")
-	holds(t, o.ok("get", "acme"), "pending 2, the oldest for 6m", "flood 1 of them", "scheduled 2 more", "but those of a flood do for 24h")
-	_, status, _ := o.ask("status")
-	holds(t, status, "acme: 2 pending; others do not wait for them")
+	holds(t, o.ok("get", "acme"), "pending 2, the oldest for 6m", "flood 1 of them", "scheduled 2 more, though none was submitted with a delay", "but those of a flood do for 24h")
+	holds(t, o.ok("get", "acme"), "lost at least 1 more of the last day, presumed lost", "At least 1 document left by the end of the lease: probably no Done is sent")
 }
 
-// On a terminal top is live, within its lines, until it is interrupted; then the terminal is
-// as it was. While Redis is away it shows what it knew.
+// On a terminal top is live, within its lines, until q; then the terminal is as it was. While
+// Redis is away it shows what it knew.
 func TestTop_Live(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -159,11 +137,12 @@ func TestTop_Live(t *testing.T) {
 	}
 	o := operatorOn(t, "-redis", "redis://"+server.Addr).onTerminal()
 	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top", "-once"), "330 documents") })
-	ctx, cancel := context.WithCancel(t.Context())
 	from, to := io.Pipe()
-	ended := make(chan int, 1)
+	keys, typed := io.Pipe()
+	restored, ended := false, make(chan int, 1)
+	o.keys = func(stream any) (func(), bool) { return func() { restored = true }, stream == keys }
 	go func() {
-		ended <- run(ctx, o.environment, append([]string{"top"}, o.flags...), nil, to, io.Discard)
+		ended <- run(t.Context(), o.environment, append([]string{"top"}, o.flags...), keys, to, io.Discard)
 		_ = to.Close()
 	}()
 	const home = "\x1b[H\x1b[J"
@@ -185,63 +164,53 @@ func TestTop_Live(t *testing.T) {
 	server.Kill()
 	shows("looking again: ")
 	shows("archive")
-	cancel()
+	_, _ = io.WriteString(typed, "xq")
 	rest, err := io.ReadAll(from)
-	if status := <-ended; err != nil || status != 0 || !strings.HasSuffix(string(rest), "\x1b[?7h\x1b[?25h\x1b[?1049l") {
+	if status := <-ended; err != nil || status != 0 || !restored || !strings.HasSuffix(string(rest), "\x1b[?7h\x1b[?25h\x1b[?1049l") {
 		t.Errorf("status %d, %v, and at last %q", status, err, rest)
 	}
 }
 
-// Each incident is named with its cause and remedy; the exit status is for probes.
-func TestStatus(t *testing.T) {
+// No line is wider than the terminal, no heading and no number loses a letter, and a name that is cut
+// ends with an ellipsis that is inside no escape.
+func TestTop_Narrow(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client()
-	o := operatorOn(t, "-redis", "redis://"+server.Addr)
-	says := func(status int, wants ...string) {
-		t.Helper()
-		got, out, _ := o.ask("status")
-		if holds(t, out, wants...); got != status || strings.Count(out, "\n") > 24 {
-			t.Errorf("status %d of %d lines, not %d:\n%s", got, strings.Count(out, "\n"), status, out)
+	snapshot := &insight.Snapshot{Inspector: &insight.Inspector{Options: insight.Options{Address: "redis://" + strings.Repeat("a.long.name.", 9)}}}
+	top := &insight.Top{Levels: []insight.Level{{Level: 1, ByLoad: 1234567, Waits: insight.Waits{Done: 3, MedianMS: 9900, P95MS: 99000}, Pending: 1234567, OldestMS: 1}}}
+	for _, name := range []string{"acme", strings.Repeat("long", 99), "\x1b\x1b\x1b\x1b\x1b\x1b\x1b\x1b\x1b", "\u202e\u202e\u202e\u202e\u202e\u202e", strings.Repeat("文書", 30)} {
+		top.Busiest = append(top.Busiest, insight.Busy{Brief: insight.Brief{Name: customer.NameOf(name), State: &priority.State{Rule: priority.ByLoad, Pending: 1234567, Bounds: priority.Bounds{Latest: 1}}}, Documents: 1234567})
+	}
+	headings := "LEVEL 5TH DOCS PENDING MEDIAN 95TH OLDEST LATEST NEXT COUNT/LOAD DOCUMENTS CUSTOMER 1,234,567"
+	word := regexp.MustCompile(`[0-9A-Z][A-Z/]+|[\d,]{7,}`)
+	for width := 24; width <= 130; width++ {
+		text := drawing{look: look{snapshot: snapshot, top: top}, live: true, width: width, height: 99, paint: plain}.text()
+		for line := range strings.SplitSeq(text, "\n") {
+			if columnsOf(line) > width || regexp.MustCompile(`\\(x.?|u.{0,3})?…`).MatchString(line) {
+				t.Errorf("%d of %d columns: %q", columnsOf(line), width, line)
+			}
+			for _, found := range word.FindAllString(line, -1) {
+				if !slices.Contains(strings.Fields(headings), found) {
+					t.Errorf("%d columns: %q in %q", width, found, line)
+				}
+			}
+		}
+		if !strings.Contains(text, "acme") || !strings.Contains(text, "longlon") || width >= 57 && !strings.Contains(text, "OLDEST\n") {
+			t.Errorf("%d columns:\n%s", width, text)
 		}
 	}
-	says(0, "redis ok", "no worker has reported in the last hour")
-	client.ConfigSet(t.Context(), "timeout", "300")
-	holds(t, o.ok("ping"), "timeout warning it closes connections that were idle for 300 s", "operator ok")
-	join(t, client, "w1")
-	says(0, "the only worker follows", "operators have set none", "floods ok none", "overrides ok none")
-	o.ok("override", "set", "acme", "-level", "1", "-for", "10m", "-why", "a demo")
-	says(0, "1 in force; about to end: acme (pinned to level 1) in")
-	write(t, client, fleet.Report{ID: "w2", Name: "w2", Host: "b", Levels: 9, Overrides: true}, 4*time.Minute)
-	says(0, "1 worker ended without Close, and others have started since") // w1 has
-	write(t, client, fleet.Report{ID: "w4", Name: "w4", Host: "b", Levels: 9, Overrides: true}, 4*time.Minute)
-	says(exitFailed, "gone", "1 worker ended without Close within an hour: w", "on b, last seen 4m", "look at its log")
-	client.Del(t.Context(), "priority:{fleet}:w2", "priority:{fleet}:w4")
-	write(t, client, fleet.Report{ID: "w3", Name: "w3", Levels: 3, Overrides: true, Degraded: true, Errors: map[string]int64{"corrupt": 2}}, 0)
-	says(exitFailed, "w3 does not: Redis was not reached", "2 documents met a corrupt key", "priorityctl list -corrupt")
-	client.Del(t.Context(), "priority:{fleet}:w3")
-	o.ok("policy", "apply", "default", "-why", "a test")
-	client.FlushAll(t.Context())
-	redistest.Await(t, "the loss is reported", func() bool {
-		_, out, _ := o.ask("status")
-		return strings.Contains(out, "none is there") && strings.Contains(out, "lost its data")
-	})
-	says(exitFailed, "Redis lost its data", "policies failed Redis lost policies: version 1 was known, none is there", "priorityctl control import brings an export back")
-	o.refused(exitFailed, "nothing was exported", "control", "export")
-	if status, out, _ := o.ask("ping"); status != exitFailed || !strings.Contains(out, "Redis lost") {
-		t.Errorf("ping has status %d:\n%s", status, out)
+}
+
+// On a terminal, status is as wide and in color, unless the user wants none.
+func TestStatus_Terminal(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	write(t, client, fleet.Report{ID: "w3", Name: "w3", Levels: 3, Overrides: true, Degraded: true}, 0)
+	o.terminal = func(any) (int, int, bool) { return 200, 24, true }
+	_, wide, _ := o.ask("status")
+	_, plain, _ := o.with("NO_COLOR", "1").ask("status")
+	if !strings.Contains(wide, "\x1b[32mok      \x1b[m ") || !strings.Contains(wide, "w3: Redis was not reached at the latest report, so each decides by itself\n") || strings.Contains(plain, "\x1b") {
+		t.Errorf("got %q and %q", wide, plain)
 	}
-	o.ok("policy", "withdraw", "-why", "it is settled")
-	says(0, "the only worker follows")
-	client.ConfigSet(t.Context(), "maxmemory", "1mb")
-	says(exitFailed, "redis failed", "full: 1 of 1 MB used", "raise maxmemory", "workers may be missing")
-	o.refused(exitFailed, "Redis is full", "override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
-	holds(t, o.ok("top"), "Redis is full: reports cannot be written, so workers may be missing")
-	if _, out, _ := o.ask("status", "-json"); !strings.HasPrefix(out, `{"ok":false,`) {
-		t.Errorf("got %s", out)
-	}
-	server.Kill()
-	o.refused(exitUnreachable, "connection refused", "status")
 }
 
 func TestWorkers(t *testing.T) {

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,19 +24,35 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	env := environment{os.Getenv, defaultURL, terminalOf}
+	env := environment{os.Getenv, defaultURL, terminalOf, keysOf}
 	os.Exit(run(ctx, env, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// output is the standard output. It remembers why it could not be written.
+type output struct {
+	io.Writer
+	failed error
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	n, err := o.Writer.Write(text)
+	o.failed = cmp.Or(o.failed, err)
+	return n, err
 }
 
 // run returns the exit status; the error behind it is then on stderr.
 func run(ctx context.Context, env environment, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	out := &output{Writer: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	usageErrors(root)
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(env.in(ctx))
+	if out.failed != nil {
+		err = statusError{exitFailed, fmt.Errorf("cannot write the output: %w", out.failed)}
+	}
 	if err != nil && !errors.Is(err, errPrinted) {
 		fmt.Fprintln(stderr, "priorityctl:", insight.OneLine(err))
 	}
@@ -48,7 +65,7 @@ const rootLong = `Priorityctl operates a fleet that uses the priority module.
   priorityctl get acme           why is this customer slow, and until when?
   priorityctl top                what documents get, and who sends most, live
   priorityctl workers            which processes work, and which do not follow
-  priorityctl list -level 9      every customer whose next document gets level 9
+  priorityctl list -level 9      who gets level 9 next, or has documents there
   priorityctl ping               does this Redis do what the module needs?
   priorityctl override set acme -level 1 -for 2h -why 'the demo at six'
   priorityctl override list      also: override end

@@ -41,7 +41,21 @@ most 30 days.
 type overrideSet struct {
 	changeFlags
 	level, latest, earliest int
-	lasts                   time.Duration
+	lasts                   span
+}
+
+// span is a flag's duration, which may be in days.
+type span struct{ time.Duration }
+
+func (*span) Type() string { return "duration" }
+
+func (s *span) Set(text string) (err error) {
+	days, inDays := strings.CutSuffix(text, "d")
+	if s.Duration, err = time.ParseDuration(text); inDays {
+		s.Duration, err = time.ParseDuration(days + "h")
+		s.Duration *= 24
+	}
+	return err
 }
 
 func newOverrideSet() *cobra.Command {
@@ -52,7 +66,7 @@ func newOverrideSet() *cobra.Command {
 	flags.IntVar(&set.level, "level", 0, "give every document this level")
 	flags.IntVar(&set.latest, "not-later-than", 0, "give no document a level that is processed later than this")
 	flags.IntVar(&set.earliest, "not-earlier-than", 0, "give no document a level that is processed earlier than this")
-	flags.DurationVar(&set.lasts, "for", 0, "how long, such as 90m or 24h, at most 720h")
+	flags.Var(&set.lasts, "for", "how long, such as 90m, 24h or 7d, at most 30d")
 	set.changeFlags.register(command)
 	from.register(command)
 	registerJSON(command)
@@ -75,11 +89,11 @@ func newOverrideSet() *cobra.Command {
 			if err != nil && !corrupt { // before it is listed
 				return nil, err
 			}
-			change := overrideChange{Name: customer.NameOf(name), Says: insight.Says(bounds), Until: s.Now.Add(set.lasts).UTC().Truncate(time.Second)}
+			change := overrideChange{Name: customer.NameOf(name), Says: insight.Says(bounds), Until: s.Now.Add(set.lasts.Duration).UTC().Truncate(time.Second)}
 			if len(names) == 1 && !corrupt {
 				change.notes = []string{nextLevel(s, state, bounds), s.Following() + "."}
 			}
-			change.Replaced, err = s.Admin.SetOverride(c.ctx(), name, bounds, set.lasts, set.change(c))
+			change.Replaced, err = s.Admin.SetOverride(c.ctx(), name, bounds, set.lasts.Duration, set.change(c))
 			return change, err
 		})
 	})
@@ -100,8 +114,8 @@ func (s *overrideSet) check(command *cobra.Command) error {
 		return usageError("give one of -level, -not-later-than and -not-earlier-than")
 	case !command.Flags().Changed("for"):
 		return usageError("-for is missing: an override ends by itself, within 30 days")
-	case s.lasts < time.Millisecond || s.lasts > control.MaxOverride:
-		return usageError("-for %s is not from 1ms to %s", insight.Span(s.lasts), insight.Span(control.MaxOverride))
+	case s.lasts.Duration < time.Millisecond || s.lasts.Duration > control.MaxOverride:
+		return usageError("-for %s is not from 1ms to 30d", insight.Span(s.lasts.Duration))
 	}
 	return s.changeFlags.check(command)
 }

@@ -27,8 +27,7 @@ func newStatus() *cobra.Command {
 		overrides, err := s.Overrides(c.ctx())
 		checks := s.Status(c.ctx(), top, overrides)
 		if err != nil && !s.NoneLeft(err) {
-			checks[len(checks)-1] = insight.Check{Check: "overrides", Status: insight.Failed, Found: insight.OneLine(c.Hidden(err))}
-			err = nil
+			checks, err = s.OverridesUnread(checks, err), nil
 		}
 		return checks, err
 	})
@@ -44,19 +43,28 @@ status is 1 if a check failed, or if workers report that Redis lost what operato
 func newPing() *cobra.Command {
 	return newChecks("ping", pingLong, insight.Failed, func(c *call, s *insight.Snapshot) ([]insight.Check, error) {
 		checks, err := s.Ping(c.ctx())
-		if loss := s.Loss(c.ctx()); err == nil && loss != "" {
-			checks = append(checks, insight.Check{Check: "data", Status: insight.Failed, Found: loss, Remedy: "see priorityctl status"})
+		if loss := s.Loss(c.ctx()); err == nil && loss != nil {
+			checks = append(checks, *loss)
 		}
 		return checks, err
 	})
 }
 
-// newChecks returns a command that makes checks. It fails if one has failed, or is as bad as that.
+// newChecks returns a command that makes checks. It fails if one has failed, or is as bad as that. A
+// Redis that cannot be reached is one, too.
 func newChecks(name, long string, bad insight.Outcome, check func(c *call, s *insight.Snapshot) ([]insight.Check, error)) *cobra.Command {
 	command := &cobra.Command{Use: name, Long: long}
 	registerJSON(command)
-	return looking(command, nil, func(c *call, s *insight.Snapshot, _ []string) error {
-		checks, err := check(c, s)
+	return onRedis(command, nil, func(c *call, _ []string) error {
+		var checks []insight.Check
+		s, err := c.look()
+		if err == nil {
+			checks, err = check(c, s)
+		}
+		reached := !c.unreached(err)
+		if !reached {
+			checks, err = []insight.Check{c.Unreached(err)}, nil
+		}
 		if err != nil {
 			return err
 		}
@@ -68,7 +76,10 @@ func newChecks(name, long string, bad insight.Outcome, check func(c *call, s *in
 				Checks []insight.Check `json:"checks"`
 			}{worst == insight.OK, c.Address, checks})
 		} else {
-			err = printChecks(c.out, checks)
+			err = c.printChecks(checks)
+		}
+		if err == nil && !reached {
+			err = statusError{exitUnreachable, errPrinted}
 		}
 		if err == nil && (worst == insight.Failed || worst == bad) {
 			err = statusError{exitFailed, errPrinted}
@@ -77,19 +88,26 @@ func newChecks(name, long string, bad insight.Outcome, check func(c *call, s *in
 	})
 }
 
-func printChecks(w io.Writer, checks []insight.Check) error {
+// printChecks prints checks as wide as the terminal, or else as 79 columns.
+func (c *call) printChecks(checks []insight.Check) error {
+	env := environmentOf(c.command)
+	width, paint := 79, env.paint(c.out)
+	if columns, _, ok := env.terminal(c.out); ok {
+		width = max(columns-1, 50)
+	}
+	styles := map[insight.Outcome]string{insight.OK: green, insight.Warning: yellow, insight.Failed: red}
 	var out strings.Builder
-	for _, c := range checks {
+	for _, check := range checks {
 		const indent = 22
-		lines := strings.Split(insight.Wrap(c.Found, 79-indent), "\n")
-		if c.Remedy != "" {
-			lines = append(lines, strings.Split(insight.Wrap("→ "+c.Remedy, 79-indent), "\n")...)
+		lines := strings.Split(insight.Wrap(check.Found, width-indent), "\n")
+		if check.Remedy != "" {
+			lines = append(lines, strings.Split(insight.Wrap("→ "+check.Remedy, width-indent), "\n")...)
 		}
-		fmt.Fprintf(&out, "%-12s %-8s %s\n", c.Check, c.Status, lines[0])
-		for _, line := range lines[1:] {
+		fmt.Fprintf(&out, "%-12s %s %s\n", check.Check, paint(styles[check.Status], fmt.Sprintf("%-8s", check.Status)), lines[0])
+		for _, line := range append(lines[1:], check.List...) {
 			fmt.Fprintf(&out, "%*s%s\n", indent, "", line)
 		}
 	}
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(c.out, out.String())
 	return err
 }

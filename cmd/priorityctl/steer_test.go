@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
@@ -21,7 +22,7 @@ func TestOverride(t *testing.T) {
 	submit(t, member, "archive", 300)
 	for _, wrong := range [][]string{
 		{"acme", "-for", "1h", "-why", "x"}, {"acme", "-level", "1", "-why", "x"}, {"acme", "-level", "1", "-for", "1h"}, {"acme", "-level", "0", "-for", "1h", "-why", "x"},
-		{"acme", "-level", "10", "-for", "1h", "-why", "x"}, {"acme", "-level", "1", "-not-later-than", "2", "-for", "1h", "-why", "x"}, {"acme", "-level", "1", "-for", "721h", "-why", "x"},
+		{"acme", "-level", "10", "-for", "1h", "-why", "x"}, {"acme", "-level", "1", "-not-later-than", "2", "-for", "1h", "-why", "x"}, {"acme", "-level", "1", "-for", "721h", "-why", "x"}, {"acme", "-level", "1", "-for", "60d", "-why", "x"},
 		{"-level", "1", "-for", "1h", "-why", "x"},
 	} {
 		o.refused(exitUsage, "", "override", append([]string{"set"}, wrong...)...)
@@ -29,7 +30,7 @@ func TestOverride(t *testing.T) {
 	holds(t, o.ok("override", "list"), "There are no overrides.")
 	holds(t, o.ok("override", "set", "archive", "-level", "1", "-for", "2h", "-why", "the demo", "-by", "mary"),
 		"archive: pinned to level 1 until", "The next document gets level 1 instead of 7.")
-	holds(t, o.ok("override", "set", "unknown", "-not-later-than", "3", "-for", "1h", "-why", "x"), "Nothing is known of this customer: it is new, or misspelled. The next document gets level 1, as before.")
+	holds(t, o.ok("override", "set", "unknown", "-not-later-than", "3", "-for", "30d", "-why", "x"), "Nothing is known of this customer: it is new, or misspelled. The next document gets level 1, as before.")
 	if d, err := member.Submit(t.Context(), "archive", priority.Document{ID: "late"}); err != nil || d.Level != 1 || d.RuleLevel != 7 {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -134,7 +135,8 @@ func TestReset_Asks(t *testing.T) {
 func TestConnection_Asks(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
-	for command, needs := range map[string][]string{"log": {"info", "xrevrange"}, "workers": {"info", "get", "evalsha", "script|load", "time", "zrangebyscore"}} {
+	write(t, client, fleet.Report{ID: "w1", Name: "w1", Levels: 9, Overrides: true}, 0)
+	for command, needs := range map[string][]string{"log": {"info", "xrevrange"}, "workers": {"info", "get", "mget", "pttl", "evalsha", "script|load", "time", "zrangebyscore"}} {
 		before := redistest.Calls(t, client)
 		o.ok(command)
 		after := redistest.Calls(t, client)

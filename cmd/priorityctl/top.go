@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,17 +15,17 @@ import (
 
 const topLong = `Top shows which levels documents got in the last minute, how long they took from
 Submit to Done, what waits, and the customers with the most documents: live on a
-terminal, until Ctrl-C; once anywhere else. It adds up the reports of workers that use
-fleet.Join, or its equivalent in another language.
+terminal, until q or Ctrl-C; once anywhere else. It adds up the reports of workers that
+use fleet.Join, or its equivalent in another language.
 
   priorityctl top
   priorityctl top -once
 
-DOCS are documents that got the level in the last minute; PENDING and OLDEST what waits
-there, of the customers that reports name; MEDIAN and 95TH the time from Submit, or from
-when the document was due, to Done.
-LATEST and NEXT are the level of the customer's latest document, and of one that arrives
-now.`
+DOCS are documents that got the level in the last minute; PENDING and OLDEST what is
+known to wait there, of the customers that reports name; MEDIAN and 95TH the time from
+Submit, or from when the document was due, to Done. LATEST and NEXT are the level of the
+customer's latest document, and of one that arrives now; DOCUMENTS at least its number
+in the last minute.`
 
 func newTop() *cobra.Command {
 	command := &cobra.Command{Use: "top", Long: topLong}
@@ -55,7 +56,7 @@ func newTop() *cobra.Command {
 				*insight.Top
 			}{s.At, s.Totals.Window.Milliseconds(), s.Totals.Reports, s.Totals.Gone, s.Totals.Degraded, s.Full(), s.Totals.Errors, top})
 		} else {
-			_, err = io.WriteString(c.out, drawing{look: look{snapshot: s, top: top}, width: 80}.text())
+			_, err = io.WriteString(c.out, drawing{look: look{snapshot: s, top: top, checks: s.Status(c.ctx(), top, nil)}, width: 80, paint: plain}.text())
 		}
 		return cmp.Or(err, top.Missing.Err())
 	})
@@ -65,6 +66,7 @@ func newTop() *cobra.Command {
 type look struct {
 	snapshot *insight.Snapshot // nil if there was none yet
 	top      *insight.Top
+	checks   []insight.Check
 	failed   error // why there is no newer snapshot, or nil
 }
 
@@ -74,29 +76,51 @@ func again(ctx context.Context, inspector *insight.Inspector, before look) look 
 	if err == nil {
 		var top *insight.Top
 		if top, err = snapshot.Top(ctx); err == nil {
-			return look{snapshot, top, nil}
+			return look{snapshot, top, snapshot.Status(ctx, top, nil), nil}
 		}
 	}
 	before.failed = inspector.Hidden(err)
 	return before
 }
 
-// live draws on a terminal, again and again, until Ctrl-C.
+// live draws on a terminal, again and again, until q or Ctrl-C.
 func (c *call) live() error {
+	env := environmentOf(c.command)
+	ctx, quit := context.WithCancel(c.ctx())
+	defer quit()
+	if restore, ok := env.keys(c.command.InOrStdin()); ok {
+		defer restore()
+		go quitOnKey(c.command.InOrStdin(), quit)
+	}
 	// The alternate screen, without a cursor, and without wrapped lines.
 	fmt.Fprint(c.out, "\x1b[?1049h\x1b[?25l\x1b[?7l")
 	defer fmt.Fprint(c.out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 	var seen look
 	for every := time.Tick(2 * time.Second); ; {
-		seen = again(c.ctx(), c.Inspector, seen)
-		width, height, _ := environmentOf(c.command).terminal(c.out)
-		if _, err := fmt.Fprint(c.out, "\x1b[H\x1b[J", drawing{look: seen, live: true, width: width, height: height}.text()); err != nil {
+		seen = again(ctx, c.Inspector, seen)
+		width, height, _ := env.terminal(c.out)
+		screen := drawing{look: seen, live: true, width: width, height: height, paint: env.paint(c.out)}.text()
+		if _, err := fmt.Fprint(c.out, "\x1b[H\x1b[J", strings.ReplaceAll(screen, "\n", "\r\n")); err != nil {
 			return err
 		}
 		select {
 		case <-every:
-		case <-c.ctx().Done():
+		case <-ctx.Done():
 			return nil
+		}
+	}
+}
+
+// quitOnKey reads keys until one ends the program. A terminal that passes each key on sends no
+// signal for Ctrl-C.
+func quitOnKey(keys io.Reader, quit func()) {
+	const ctrlC = 3
+	for key := make([]byte, 1); ; {
+		if n, err := keys.Read(key); err != nil {
+			return
+		} else if n > 0 && (key[0] == 'q' || key[0] == 'Q' || key[0] == ctrlC) {
+			quit()
+			return
 		}
 	}
 }

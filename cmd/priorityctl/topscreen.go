@@ -5,16 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
-)
-
-const (
-	bold   = "\x1b[1m"
-	red    = "\x1b[31m"
-	cyan   = "\x1b[36m"
-	normal = "\x1b[m"
 )
 
 // drawing is what top shows.
@@ -22,6 +14,7 @@ type drawing struct {
 	look
 	live          bool // whether it is drawn on a terminal, again and again
 	width, height int
+	paint         func(style, text string) string
 }
 
 // text draws everything; on a terminal, what fits.
@@ -37,57 +30,51 @@ func (d drawing) text() string {
 }
 
 // mostTrouble is the most lines about what is wrong.
-const mostTrouble = 3
+const mostTrouble = 4
 
 // head says what top shows, and what is wrong.
 func (d drawing) head() []string {
 	s := d.snapshot
 	if s == nil {
-		return []string{d.styled(red, "looking again: "+insight.OneLine(d.failed))}
+		return d.wrapped(red, "looking again: "+insight.OneLine(d.failed))
 	}
-	lines := []string{d.styled(bold, fmt.Sprintf("%s  prefix %s  %s", s.Address, insight.Shown(s.Prefix), s.Source))}
+	lines := d.wrapped(bold, fmt.Sprintf("%s  prefix %s  %s", s.Address, insight.Shown(s.Prefix), s.Source))
 	if d.failed != nil {
-		lines = append(lines, d.styled(red, "looking again: "+insight.OneLine(d.failed)))
+		lines = append(lines, d.wrapped(red, "looking again: "+insight.OneLine(d.failed))...)
 	} else {
-		lines = append(lines, strings.Split(insight.Wrap(s.Says(), max(d.width-1, 20)), "\n")...)
+		lines = append(lines, d.wrapped("", s.Says())...)
 	}
 	var trouble []string
-	add := func(text string) {
-		trouble = append(trouble, strings.Split(insight.Wrap(text, max(d.width-1, 20)), "\n")...)
-	}
-	if s.Full() {
-		add("Redis is full: reports cannot be written, so workers may be missing.")
-	}
-	if lost := s.Lost(); lost != "" {
-		add(lost)
-	}
-	if s.ReportsErr != nil {
-		add("the workers' reports cannot be read: " + insight.OneLine(s.Hidden(s.ReportsErr)))
-	}
-	if s.PoliciesErr != nil {
-		add("what operators have set cannot be read: " + insight.OneLine(s.Hidden(s.PoliciesErr)))
-	}
-	if slices.ContainsFunc(s.Workers, func(w insight.Worker) bool { return w.Here && !w.Follows }) {
-		add(s.Following())
+	for _, check := range d.checks {
+		if check.Status != insight.OK {
+			trouble = append(trouble, d.wrapped(red, check.Check+": "+check.Found)...)
+		}
 	}
 	if d.live && d.top.Missing != nil { // else it is on stderr
-		add(insight.OneLine(s.Hidden(d.top.Missing)))
+		trouble = append(trouble, d.wrapped(red, insight.OneLine(s.Hidden(d.top.Missing)))...)
 	}
-	if stuck := d.top.Stuck(); stuck != "" {
-		add(stuck)
+	if len(trouble) > mostTrouble {
+		trouble = append(trouble[:mostTrouble-1], d.paint(red, "There is more: priorityctl status"))
 	}
-	for _, line := range trouble[:min(len(trouble), mostTrouble)] {
-		lines = append(lines, d.styled(red, line))
+	return append(lines, trouble...)
+}
+
+// wrapped breaks a text into lines. A word that is longer than a line is cut on a terminal.
+func (d drawing) wrapped(style, text string) []string {
+	lines := strings.Split(insight.Wrap(text, max(d.width-1, 20)), "\n")
+	for i, line := range lines {
+		if d.live {
+			line = cut(line, d.width)
+		}
+		lines[i] = d.paint(style, line)
 	}
 	return lines
 }
 
-func (d drawing) styled(style, text string) string {
-	if !d.live {
-		return text
-	}
-	return style + text + normal
-}
+var (
+	levelColumns = columns{{"LEVEL", 5, 0}, {"DOCS", 9, 0}}
+	waitColumns  = append(slices.Clip(levelColumns), column{"PENDING", 9, 4}, column{"MEDIAN", 8, 1}, column{"95TH", 8, 3}, column{"OLDEST", 8, 2})
+)
 
 // levels draws the levels: the documents that got each, how long documents took and wait, if any
 // are known to, and a bar for the documents.
@@ -100,18 +87,15 @@ func (d drawing) levels() []string {
 		most = max(most, l.Documents())
 	}
 	waits := slices.ContainsFunc(rows, func(l insight.Level) bool { return l.Done+l.Pending > 0 })
-	heading := "LEVEL      DOCS"
+	shown, width := levelColumns, max(d.width, 20)
 	if waits {
-		heading += "   PENDING    MEDIAN      95TH    OLDEST"
+		shown = waitColumns
 	}
-	lines := []string{d.styled(bold, heading)}
+	lines := []string{d.paint(bold, shown.heading(width))}
 	for _, l := range rows {
-		line := fmt.Sprintf("%5d  %8s", l.Level, insight.Group(l.Documents()))
-		if waits {
-			line += fmt.Sprintf("  %8s  %8s  %8s  %8s", insight.Group(l.Pending), wait(l.Median()), wait(l.P95()), wait(l.Oldest()))
-		}
-		if cells := int64(d.width - utf8.RuneCountInString(line) - 3); cells > 3 && l.Documents() > 0 {
-			line += "  " + d.styled(cyan, strings.Repeat("█", int(max(cells*l.Documents()/most, 1))))
+		line := shown.line(width, fmt.Sprint(l.Level), insight.Group(l.Documents()), l.PendingSays(), wait(l.Median()), wait(l.P95()), wait(l.Oldest()))
+		if cells := int64(d.width - columnsOf(line) - 3); cells > 3 && l.Documents() > 0 {
+			line += "  " + d.paint(cyan, strings.Repeat("█", int(max(cells*l.Documents()/most, 1))))
 		}
 		lines = append(lines, line)
 	}
@@ -127,7 +111,10 @@ func wait(d time.Duration) string {
 
 func (d drawing) busiest() []string {
 	t := table{reported: true, accounts: d.snapshot.Accounts}
-	lines := []string{d.styled(bold, t.heading())}
+	if d.live {
+		t.width = d.width
+	}
+	lines := []string{d.paint(bold, t.heading())}
 	for _, b := range d.top.Busiest {
 		lines = append(lines, t.line(b))
 	}

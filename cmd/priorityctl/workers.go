@@ -15,7 +15,8 @@ const workersLong = `Workers lists the processes of the fleet, which report ever
 use fleet.Join, or its equivalent in another language. One that ended without Close is
 listed for an hour. POLICIES is the version that a worker follows, or own: its own
 options. LEVELS is how many its queue has, marked if most differ. The exit status
-is 1 if a worker is gone, or does not follow all that operators have set.
+is 1 if there is no worker, one is gone, does not follow all that operators have set,
+or decides by something else than others.
 
   priorityctl workers`
 
@@ -27,25 +28,24 @@ func newWorkers() *cobra.Command {
 			return s.ReportsErr
 		}
 		c.warn(s)
+		checks := s.WorkerChecks(c.ctx(), false)
 		var err error
-		if c.asJSON {
+		switch {
+		case c.asJSON:
 			err = writeAll(c.out, s.Workers)
-		} else {
+		case len(s.Workers) == 0:
+			err = c.printChecks(checks)
+		default:
 			_, err = io.WriteString(c.out, workersTable(s))
 		}
-		for _, w := range s.Workers {
-			if err == nil && !w.Follows && !w.Replaced {
-				err = statusError{exitFailed, errPrinted}
-			}
+		if err == nil && insight.Worst(checks) != insight.OK {
+			err = statusError{exitFailed, errPrinted}
 		}
 		return err
 	})
 }
 
 func workersTable(s *insight.Snapshot) string {
-	if len(s.Workers) == 0 {
-		return "No worker has reported in the last hour: workers with fleet.Join do.\n"
-	}
 	var out strings.Builder
 	if s.Full() {
 		out.WriteString("Redis is full: reports cannot be written, workers may be missing.\n")

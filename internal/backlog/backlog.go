@@ -2,9 +2,11 @@
 package backlog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,13 +29,15 @@ type Document struct {
 	Customer string // of an account's documents the user
 	ID       string
 	Level    priority.Level
+	Flood    bool          // whether it was beyond the last load
 	Age      time.Duration // since it was due
 }
 
-// Level is what waits at a level, and the oldest of it. Its ID is empty if it was not read.
+// Level is what waits at a level, of the documents that were read, and the oldest of them.
 type Level struct {
 	Pending int64
 	Oldest  Document
+	AtLeast bool // whether more may wait there, which were not read
 }
 
 // Reader reads documents as of Redis's time Began, which is no later than any State, and until Now.
@@ -46,15 +50,35 @@ type Reader struct {
 // Documents returns the pending documents of each customer, the oldest first: at most a thousand
 // before the last load, then as many of a flood.
 func (r Reader) Documents(ctx context.Context, customers []Customer) ([][]Document, error) {
-	pipe, read := r.Client.Pipeline(), make([][2]*redis.ZSliceCmd, len(customers))
-	for i, c := range customers {
+	return r.read(ctx, customers, func(c Customer) []redis.ZRangeArgs {
 		// A flood's documents have negative scores, the oldest next to zero, and count for longer
 		// than the lease of others. What is due later is not pending yet.
-		key, until := r.Store.Keys(c.Name).Pending, 256*(r.Now.UnixMilli()+1)
-		since := 256 * r.Began.Add(-min(c.State.Lease, c.State.Oldest)).UnixMilli()
-		floodSince := 256 * r.Began.Add(-c.State.Oldest).UnixMilli()
-		read[i][0] = pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: since, Stop: until, ByScore: true, Count: most})
-		read[i][1] = pipe.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: key, Start: -floodSince, Stop: -until, ByScore: true, Rev: true, Count: most})
+		until := 256 * (r.Now.UnixMilli() + 1)
+		return []redis.ZRangeArgs{
+			{Start: r.since(min(c.State.Lease, c.State.Oldest)), Stop: until},
+			{Start: -r.since(c.State.Oldest), Stop: -until, Rev: true},
+		}
+	})
+}
+
+// Lost returns the documents of each customer whose lease ended within a day of their due time, the
+// oldest first, at most a thousand. Those of a flood have the longest lease.
+func (r Reader) Lost(ctx context.Context, customers []Customer) ([][]Document, error) {
+	return r.read(ctx, customers, func(c Customer) []redis.ZRangeArgs {
+		return []redis.ZRangeArgs{{Start: r.since(24 * time.Hour), Stop: fmt.Sprintf("(%d", r.since(c.State.Lease))}}
+	})
+}
+
+// since is the score of a document that has been due for so long.
+func (r Reader) since(age time.Duration) int64 { return 256 * r.Began.Add(-age).UnixMilli() }
+
+func (r Reader) read(ctx context.Context, customers []Customer, ranges func(Customer) []redis.ZRangeArgs) ([][]Document, error) {
+	pipe, read := r.Client.Pipeline(), make([][]*redis.ZSliceCmd, len(customers))
+	for i, c := range customers {
+		for _, part := range ranges(c) {
+			part.Key, part.ByScore, part.Count = r.Store.Keys(c.Name).Pending, true, most
+			read[i] = append(read[i], pipe.ZRangeArgsWithScores(ctx, part))
+		}
 	}
 	if _, err := pipe.Exec(ctx); len(customers) > 0 && err != nil {
 		return nil, fmt.Errorf("pending documents: %w", err)
@@ -67,7 +91,7 @@ func (r Reader) Documents(ctx context.Context, customers []Customer) ([][]Docume
 				if who, id, ok := keys.Document(c.Name, member); ok {
 					score := int64(math.Abs(z.Score))
 					age := max(time.Duration(r.Now.UnixMilli()-score/256)*time.Millisecond, 0)
-					documents[i] = append(documents[i], Document{who, id, priority.Level(score % 256), age})
+					documents[i] = append(documents[i], Document{who, id, priority.Level(score % 256), z.Score < 0, age})
 				}
 			}
 		}
@@ -75,27 +99,34 @@ func (r Reader) Documents(ctx context.Context, customers []Customer) ([][]Docume
 	return documents, nil
 }
 
-// Levels adds the customers' pending documents up by their levels. Those of a customer that were
-// not read are younger than all that were, and count at the newest one's level.
+// Levels adds the documents up by their levels. Those of a customer that were not read are younger
+// than the others, and at no earlier level, unless an operator has decided so.
 func Levels(customers []Customer, documents [][]Document) map[priority.Level]Level {
-	levels := make(map[priority.Level]Level)
-	for i, c := range customers {
-		left, youngest := c.State.Pending, Document{Customer: c.Name, Level: c.State.Level, Age: math.MaxInt64}
-		for _, d := range documents[i] {
-			levels[d.Level] = levels[d.Level].with(d, 1)
-			left, youngest.Age = left-1, min(youngest.Age, d.Age)
+	levels, last := make(map[priority.Level]Level), priority.Level(0)
+	for _, all := range documents {
+		for _, d := range all {
+			levels[d.Level] = levels[d.Level].with(d)
+			last = max(last, d.Level)
 		}
-		if left > 0 && len(documents[i]) > 0 {
-			levels[youngest.Level] = levels[youngest.Level].with(youngest, left)
+	}
+	for i, all := range documents {
+		if len(all) < most || customers[i].State.Pending <= int64(len(all)) {
+			continue
+		}
+		last = max(last, customers[i].State.Level) // the newest document's
+		for level := slices.MinFunc(all, func(a, b Document) int { return cmp.Compare(a.Level, b.Level) }).Level; level <= last; level++ {
+			more := levels[level]
+			more.AtLeast = true
+			levels[level] = more
 		}
 	}
 	return levels
 }
 
-func (l Level) with(d Document, n int64) Level {
+func (l Level) with(d Document) Level {
 	if l.Pending == 0 || d.Age > l.Oldest.Age {
 		l.Oldest = d
 	}
-	l.Pending += n
+	l.Pending++
 	return l
 }

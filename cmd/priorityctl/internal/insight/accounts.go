@@ -13,7 +13,6 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/internal/backlog"
 	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/keys"
 )
@@ -104,7 +103,7 @@ type User struct {
 }
 
 // addUsers adds the users of an account, those who send most first.
-func (s *Snapshot) addUsers(ctx context.Context, c *Customer) error {
+func (s *Snapshot) addUsers(c *Customer) {
 	name, users := c.Exact(), make(map[string]User)
 	for _, b := range s.Totals.Busiest {
 		if account, _, isUser := keys.Account(b.Customer); isUser && account == name && s.Accounts {
@@ -115,19 +114,11 @@ func (s *Snapshot) addUsers(ctx context.Context, c *Customer) error {
 			users[b.Customer] = user
 		}
 	}
-	if c.State.Pending > 0 && (s.Accounts || len(s.Reports) == 0) {
-		account := []backlog.Customer{{Name: name, State: c.State}}
-		documents, err := s.backlogs().Documents(ctx, account)
-		if err != nil {
-			return fmt.Errorf("%s: %w", Shown(name), err)
-		}
-		c.looked = int64(len(documents[0]))
-		for _, d := range documents[0] {
-			if d.Customer != name {
-				user := users[d.Customer]
-				user.Pending++
-				users[d.Customer] = user
-			}
+	for _, d := range c.documents {
+		if d.Customer != name && (s.Accounts || len(s.Reports) == 0) {
+			user := users[d.Customer]
+			user.Pending++
+			users[d.Customer] = user
 		}
 	}
 	for _, who := range slices.Sorted(maps.Keys(users)) {
@@ -138,21 +129,20 @@ func (s *Snapshot) addUsers(ctx context.Context, c *Customer) error {
 	slices.SortStableFunc(c.Users, func(a, b User) int {
 		return cmp.Or(cmp.Compare(b.Documents, a.Documents), cmp.Compare(b.hour, a.hour), cmp.Compare(b.Pending, a.Pending))
 	})
-	return nil
 }
 
 // userFacts says who sends most.
 func (c *Customer) userFacts() (facts []Fact) {
 	const most = 5
 	atLeast := ""
-	if c.State.Pending > c.looked {
+	if c.State.Pending > int64(len(c.documents)) {
 		atLeast = "at least "
 	}
 	for i, user := range c.Users {
 		if i == most {
 			return append(facts, Fact{"users", Group(int64(len(c.Users)-most)) + " more were seen, which -json has"})
 		}
-		text := fmt.Sprintf("%s: %s in the last minute", Shown(user.Exact()), Plural(user.Documents, "document"))
+		text := fmt.Sprintf("%s: at least %s in the last minute", Shown(user.Exact()), Plural(user.Documents, "document"))
 		if c.State.Pending > 0 {
 			text += ", " + atLeast + Group(user.Pending) + " pending"
 		}

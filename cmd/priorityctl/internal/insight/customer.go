@@ -13,6 +13,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/backlog"
 	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/keys"
 )
@@ -26,12 +27,16 @@ type Customer struct {
 	// Waits are those of the level that the next document gets, over all customers.
 	Waits Waits `json:"waits"`
 
-	// Hour is what the documents got in the last hour, by the workers' reports.
+	// Hour is what the documents got in the last hour, by the workers' reports, which have the
+	// busiest customers: at least so many.
 	Hour []Part `json:"hour"`
 
-	// FloodBegan is when a customer who floods now began to; zero: it does not, or has for
-	// longer than an hour.
+	// FloodBegan is when the first document of the backlog beyond the last load was due; zero:
+	// there is none.
 	FloodBegan time.Time `json:"flood_began,omitzero"`
+
+	// Lost is how many documents got no Done within their lease, of the last day.
+	Lost int64 `json:"lost,omitempty"`
 
 	Key    string            `json:"key"` // what holds the count or the pending documents
 	Policy priority.Policies `json:"policy"`
@@ -46,10 +51,14 @@ type Customer struct {
 	// Override is what operators have set for the customer, or else for its account. Nil: no override.
 	Override *Override `json:"override,omitempty"`
 
-	last    priority.Level // the queue's last level
-	account string         // whose user the customer is; empty: of none
-	inOrder bool           // whether the newest pending document decides, as the policy keeps the order
-	looked  int64          // how many of the pending documents were looked at for Users
+	last      priority.Level     // the queue's last level
+	account   string             // whose user the customer is; empty: of none
+	inOrder   bool               // whether the newest pending document decides, as the policy keeps the order
+	documents []backlog.Document // the pending ones that were read
+	oldest    backlog.Document   // the oldest of them
+	isLate    bool               // whether it does not wait for others
+	full      bool               // whether Redis is full
+	wentBack  bool               // whether only a clock that went back can have made documents due later
 }
 
 // Part is what a customer's documents got in five minutes.
@@ -82,7 +91,7 @@ func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error)
 	c := &Customer{
 		Name: customer.NameOf(name), State: state, Better: betterOf(policy, state),
 		Waits: waitsOf(s.Totals.Waits[state.NextLevel]), Hour: s.hourOf(name), Key: s.Store.Keys(name).Count,
-		Policy: priority.Policies{Policy: policy}, Source: s.Source, last: s.Last,
+		Policy: priority.Policies{Policy: policy}, Source: s.Source, last: s.Last, full: s.Full(),
 	}
 	if state.Rule == priority.ByLoad {
 		c.Key = s.Store.Keys(name).Pending
@@ -94,14 +103,43 @@ func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error)
 		words := overrideAt(s.Now, *override)
 		c.Override = &words
 	}
-	if floods(state, policy.Last()) {
-		c.FloodBegan = s.floodBegan(c.Hour)
+	if err := s.addDocuments(ctx, c); err != nil {
+		return nil, fmt.Errorf("%s: %w", Shown(name), err)
 	}
 	if isUser {
 		c.account = account
 		return c, nil
 	}
-	return c, s.addUsers(ctx, c)
+	s.addUsers(c)
+	return c, nil
+}
+
+// addDocuments reads what waits, and counts what is presumed lost.
+func (s *Snapshot) addDocuments(ctx context.Context, c *Customer) error {
+	one := []Busy{{Brief: Brief{Name: c.Name, State: &c.State}}}
+	if err := s.addLost(ctx, one); err != nil {
+		return err
+	}
+	c.wentBack = s.wentBack(ctx, one).Documents > 0
+	if c.Lost = one[0].Lost; c.State.Pending == 0 {
+		return nil
+	}
+	documents, err := s.backlogs().Documents(ctx, []backlog.Customer{{Name: c.Exact(), State: c.State}})
+	if err != nil {
+		return err
+	}
+	c.documents = documents[0]
+	for _, d := range c.documents {
+		if d.Flood && c.FloodBegan.IsZero() {
+			c.FloodBegan = s.floodBegan(d)
+		}
+		if d.Age > c.oldest.Age {
+			c.oldest = d
+		}
+	}
+	late, _ := s.late(c.oldest.Level)
+	c.isLate = c.oldest.Age > late
+	return nil
 }
 
 // hourOf returns what a customer's documents got, the earliest part first.

@@ -77,14 +77,15 @@ type Snapshot struct {
 	Store    *priority.RedisStore // of customers, as Admin, which takes the place of the Inspector's
 	Admin    *control.Admin
 
-	settled bool         // whether Accounts is known: see Of
-	busiest []fleet.Busy // those of the Totals, by account
+	ahead   time.Duration // Redis's clock, of this machine's
+	settled bool          // whether Accounts is known: see Of
+	busiest []fleet.Busy  // those of the Totals, by account
 }
 
 // Look looks at the fleet. An error means that Redis cannot be reached, or says nothing
 // useful. The Snapshot says what else cannot be read.
 func (i *Inspector) Look(ctx context.Context) (*Snapshot, error) {
-	s := &Snapshot{Inspector: i, At: time.Now(), Policies: i.Own.WithDefaults(), Source: i.OwnSource}
+	s := &Snapshot{Inspector: i, Policies: i.Own.WithDefaults(), Source: i.OwnSource}
 	var err error
 	if s.Masters, err = i.AskMasters(ctx); err != nil {
 		return nil, err
@@ -92,6 +93,8 @@ func (i *Inspector) Look(ctx context.Context) (*Snapshot, error) {
 	if s.Now, err = i.Admin.Now(ctx); err != nil {
 		return nil, err
 	}
+	s.At = time.Now()
+	s.ahead = s.Now.Sub(s.At)
 	if s.Applied, s.PoliciesErr = i.Admin.Policies(ctx); s.NoneLeft(s.PoliciesErr) {
 		return nil, s.PoliciesErr
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/backlog"
 	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/internal/keys"
@@ -132,4 +133,18 @@ func (s *Snapshot) brief(name string, state *priority.State, corrupt error) (bri
 		return brief, keys.Pending
 	}
 	return brief, keys.Count
+}
+
+// WaitsAt reports whether documents of a customer are pending at one of the levels, of those that
+// are read.
+func (s *Snapshot) WaitsAt(ctx context.Context, b Brief, levels []int) (bool, error) {
+	if b.State == nil || b.State.Pending == 0 {
+		return false, nil
+	}
+	s, err := s.Of(ctx, b.Exact())
+	if err != nil {
+		return false, err
+	}
+	documents, err := s.backlogs().Documents(ctx, []backlog.Customer{{Name: b.Exact(), State: *b.State}})
+	return err == nil && slices.ContainsFunc(documents[0], func(d backlog.Document) bool { return slices.Contains(levels, int(d.Level)) }), err
 }

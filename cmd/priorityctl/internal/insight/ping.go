@@ -13,35 +13,6 @@ import (
 	"github.com/docpriority/priority/internal/keys"
 )
 
-// Check is one check: what was found, and what to do about it.
-type Check struct {
-	Check  string  `json:"check"`
-	Status Outcome `json:"status"`
-	Found  string  `json:"found"`
-	Remedy string  `json:"remedy,omitempty"`
-}
-
-// Outcome is the outcome of a check.
-type Outcome string
-
-// The outcomes.
-const (
-	OK      Outcome = "ok"
-	Warning Outcome = "warning"
-	Failed  Outcome = "failed"
-)
-
-// Worst returns the worst outcome.
-func Worst(checks []Check) Outcome {
-	worst := OK
-	for _, c := range checks {
-		if c.Status == Failed || worst == OK {
-			worst = c.Status
-		}
-	}
-	return worst
-}
-
 // slow is how long a decision may take on average.
 const slow = 50 * time.Millisecond
 
@@ -67,25 +38,24 @@ func (s *Snapshot) Ping(ctx context.Context) ([]Check, error) {
 	case Unreachable(err):
 		return nil, err
 	case err == nil && latency > slow:
-		checks = append(checks, Check{"latency", Warning, "Peek takes " + Span(latency), "a decision takes as long; the default timeout is 250ms: move Redis nearer"})
+		checks = append(checks, finding("latency.slow", "latency", Span(latency)))
 	case err == nil:
-		checks = append(checks, Check{"latency", OK, "Peek takes " + Span(latency) + " in the median", ""})
+		checks = append(checks, finding("latency", "latency", Span(latency)))
 	}
-	worker := Check{"worker", OK, "this user may do what a worker does", ""}
+	worker, operator := finding("worker"), finding("operator")
 	if err := s.work(ctx, customer); err != nil {
-		worker.Status, worker.Found = Failed, OneLine(s.Hidden(err))
+		worker = finding("worker.failed", "why", OneLine(s.Hidden(err)))
 		for _, m := range s.Masters { // Redis 6.2 has this setting
 			if value, _ := m.setting(ctx, "lua-replicate-commands"); value == "no" {
-				worker.Remedy = "set lua-replicate-commands yes, by CONFIG SET and in redis.conf"
+				worker = finding("worker.old", "why", OneLine(s.Hidden(err)))
 			}
 		}
 	}
-	operator := Check{"operator", OK, "this user may read and change what operators set", ""}
 	switch err := s.operate(ctx); {
 	case Forbidden(err):
-		operator.Status, operator.Found, operator.Remedy = Warning, OneLine(s.Hidden(err)), "for a worker's user that is right"
+		operator = finding("operator.forbidden", "why", OneLine(s.Hidden(err)))
 	case err != nil:
-		operator.Status, operator.Found = Failed, OneLine(s.Hidden(err))
+		operator = finding("operator.failed", "why", OneLine(s.Hidden(err)))
 	}
 	return append(checks, worker, operator), nil
 }

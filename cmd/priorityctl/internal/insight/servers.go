@@ -130,22 +130,17 @@ func (m Master) memory() string {
 
 func (m Master) up() time.Duration { return time.Duration(m.number("uptime_in_seconds")) * time.Second }
 
-func (m Master) away(name string) Check {
-	return Check{name, Failed, OneLine(m.Away), "restart it, or fail over to its replica; meanwhile its customers' documents are degraded, and missing here"}
-}
-
 // checks says what the server does that the module needs.
 func (m Master) checks(ctx context.Context) []Check {
-	if m.Away != nil {
-		return []Check{m.away("server")}
-	}
-	if len(m.info) == 0 {
-		return []Check{{"server", Warning, m.Name + ": this user may not call INFO", "for a worker's user that is right; an operator's needs +info"}}
+	switch {
+	case m.Away != nil:
+		return []Check{finding("redis.away", "why", OneLine(m.Away))}
+	case len(m.info) == 0:
+		return []Check{finding("server.hidden", "master", m.Name)}
 	}
 	checks := []Check{m.version(), m.memoryCheck(), m.persistence(ctx), m.replication()}
 	if seconds, ok := m.setting(ctx, "timeout"); ok && seconds != "0" {
-		checks = append(checks, Check{"timeout", Warning, "it closes connections that were idle for " + seconds + " s",
-			"set timeout 0, or ConnMaxIdleTime of every client to less: else calls after a pause may fail"})
+		checks = append(checks, finding("timeout", "seconds", seconds))
 	}
 	return checks
 }
@@ -162,60 +157,56 @@ func (m Master) version() Check {
 	if product == "Valkey" {
 		oldest = []int{7, 2}
 	}
-	c := Check{"version", OK, fmt.Sprintf("%s: %s %s, up for %s", m.Name, product, version, Span(m.up())), ""}
+	kind := "version"
 	var numbers [2]int
 	fmt.Sscanf(version, "%d.%d", &numbers[0], &numbers[1])
 	if slices.Compare(numbers[:], oldest) < 0 {
-		c.Status, c.Remedy = Failed, fmt.Sprintf("upgrade to %s %d.%d or later", product, oldest[0], oldest[1])
+		kind = "version.old"
 	}
-	return c
+	return finding(kind, "master", m.Name, "product", product+" "+version, "up", Span(m.up()), "oldest", fmt.Sprintf("%s %d.%d", product, oldest[0], oldest[1]))
 }
 
 func (m Master) memoryCheck() Check {
-	c := Check{"memory", OK, m.memory(), ""}
-	used, limit := m.number("used_memory"), m.number("maxmemory")
+	kind, used, limit := "memory", m.number("used_memory"), m.number("maxmemory")
 	switch {
 	case m.full():
-		c.Status, c.Found = Failed, "full: "+c.Found
-		c.Remedy = "no document is counted: raise maxmemory, by CONFIG SET and in redis.conf, or remove what else fills it"
+		kind = "memory.full"
 	case m.info["maxmemory_policy"] != "noeviction":
-		c.Status, c.Remedy = Warning, "when memory is full it evicts counts, and their customers start afresh: set noeviction"
+		kind = "memory.evicts"
 	case limit > 0 && used > limit/10*9:
-		c.Status, c.Remedy = Warning, "when it is full, no document is counted: raise maxmemory"
+		kind = "memory.nearly"
 	}
-	return c
+	return finding(kind, "memory", m.memory())
 }
 
 func (m Master) persistence(ctx context.Context) Check {
-	c := Check{"persistence", OK, "append-only file", ""}
-	if m.info["aof_enabled"] == "1" {
-		if m.info["aof_last_write_status"] == "err" {
-			c.Status, c.Found, c.Remedy = Warning, "the append-only file cannot be written", "see its log: is the disk full?"
-		}
-		return c
+	kind := "snapshots"
+	save, ok := m.setting(ctx, "save")
+	switch {
+	case m.info["aof_enabled"] == "1" && m.info["aof_last_write_status"] == "err":
+		kind = "persistence.failed"
+	case m.info["aof_enabled"] == "1":
+		kind = "persistence"
+	case m.info["rdb_last_bgsave_status"] == "err":
+		kind = "snapshots.failed"
+	case ok && save == "":
+		kind = "snapshots.none"
 	}
-	c.Found = "snapshots, the latest or the start at " + Moment(time.Unix(m.number("rdb_last_save_time"), 0))
-	if m.info["rdb_last_bgsave_status"] == "err" {
-		c.Status, c.Found, c.Remedy = Warning, "the latest snapshot could not be written", "see its log: is the disk full?"
-	} else if save, ok := m.setting(ctx, "save"); ok && save == "" {
-		c.Status, c.Found = Warning, "none: neither snapshots nor an append-only file"
-		c.Remedy = "a restart empties it: set appendonly yes, or keep what priorityctl control export prints"
-	}
-	return c
+	return finding(kind, "at", Moment(time.Unix(m.number("rdb_last_save_time"), 0)))
 }
 
 func (m Master) replication() Check {
-	c := Check{"replication", OK, "a master with " + Plural(m.number("connected_slaves"), "replica"), ""}
 	if replica := m.Replica(); replica != "" {
-		return Check{"replication", Failed, "this is " + replica, "name the master: a replica counts nothing"}
+		return finding("replication.replica", "replica", replica)
 	}
-	for i := range m.number("connected_slaves") {
+	kind, offline, replicas := "replication", "", m.number("connected_slaves")
+	for i := range replicas {
 		// ip=…,port=…,state=online,offset=…,lag=…
 		if replica := m.info[fmt.Sprint("slave", i)]; !strings.Contains(replica, "state=online") {
-			c.Status, c.Remedy = Warning, "after a failover to a replica that is not online, counts would go back: "+replica
+			kind, offline = "replication.offline", replica
 		}
 	}
-	return c
+	return finding(kind, "replicas", Plural(replicas, "replica"), "replica", offline)
 }
 
 // Replica says which replica the server is, such as "a replica of host:6379"; empty: it is a

@@ -40,12 +40,6 @@ func product(state priority.State) string {
 func nextRecent(state priority.State) float64 { return min(state.Recent+1, mostRecent) }
 func nextPending(state priority.State) int64  { return state.Pending - state.PendingFlood + 1 }
 
-// floods reports whether a customer floods: by load, a flood's documents are pending; by
-// count, the next document gets the last level.
-func floods(state priority.State, last priority.Level) bool {
-	return state.PendingFlood > 0 || state.Rule == priority.ByCount && state.RuleLevel == last
-}
-
 // decimal writes a load, or what was submitted recently.
 func decimal(x float64) string {
 	if x >= 1000 {

@@ -37,12 +37,12 @@ func (c *Customer) String() string {
 	const mostParts = 6
 	label := "hour"
 	for _, p := range c.Hour[max(len(c.Hour)-mostParts, 0):] {
-		facts = append(facts, Fact{label, fmt.Sprintf("from %s  %s, the latest at level %d", p.Began.Format("15:04:05 UTC"), Plural(p.Documents, "document"), p.Level)})
+		facts = append(facts, Fact{label, fmt.Sprintf("from %s  at least %s, the latest at level %d", p.Began.Format("15:04:05 UTC"), Plural(p.Documents, "document"), p.Level)})
 		label = ""
 	}
 	var out strings.Builder
 	for _, f := range append(facts, Fact{"key", Shown(c.Key)}) {
-		fmt.Fprintf(&out, "%-9s %s\n", f.Label, f.Text)
+		fmt.Fprintf(&out, "%-9s %s\n", f.Label, strings.ReplaceAll(Wrap(f.Text, 69), "\n", "\n          "))
 	}
 	out.WriteString("\n" + Wrap(c.Why(), 79))
 	if state.Rule == priority.Unknown {
@@ -75,21 +75,26 @@ func (c *Customer) Facts() []Fact {
 		if state.PendingFlood > 0 {
 			pending = append(pending, Fact{"flood", Group(state.PendingFlood) + " of them, which do not count in the load"})
 		}
-		if state.Scheduled > 0 {
+		switch {
+		case c.wentBack:
+			pending = append(pending, Fact{"scheduled", Group(state.Scheduled) + " more, though none was submitted with a delay: Redis's clock went back, and they count when it is where it was"})
+		case state.Scheduled > 0:
 			pending = append(pending, Fact{"scheduled", Group(state.Scheduled) + " more, which count from when they are due"})
 		}
 		if c.account != "" {
 			pending = append(pending, Fact{"account", fmt.Sprintf("%s: load %s, %s pending in its flood", Shown(c.account), decimal(state.AccountLoad), Group(state.AccountFlood))})
 		}
-		done := "not known yet how long after they were due"
-		if state.Latency > 0 {
-			done = Span(state.Latency) + " after they were due, on average"
+		if c.Lost > 0 {
+			pending = append(pending, Fact{"lost", "at least " + Group(c.Lost) + " more of the last day, presumed lost: no Done within the lease"})
 		}
 		lease := Span(state.Lease) + ": documents not done by then no longer count"
 		if state.PendingFlood > 0 {
 			lease += ", but those of a flood do for " + Span(priority.DefaultLease)
 		}
-		return slices.Concat([]Fact{{"load", product(state) + ", of the next document"}}, pending, []Fact{{"done", done}, {"lease", lease}}, c.userFacts())
+		if state.Latency > 0 {
+			lease += "; from " + Span(state.Latency) + " until Done, as a rule: long times are cut, floods left out"
+		}
+		return slices.Concat([]Fact{{"load", product(state) + ", of the next document"}}, pending, []Fact{{"lease", lease}}, c.userFacts())
 	}
 	return nil
 }
@@ -112,6 +117,9 @@ func (c *Customer) condition(row Row) string {
 func (c *Customer) Why() string {
 	who, state := Shown(c.Exact()), c.State
 	var why strings.Builder
+	if c.full {
+		why.WriteString("Redis is full, so each process decides by itself until maxmemory is raised; the rest is by what Redis has. ")
+	}
 	if o := c.Override; o != nil {
 		whose := "an override"
 		if o.Customer != c.Exact() {
@@ -134,7 +142,14 @@ func (c *Customer) Why() string {
 		fmt.Fprintf(&why, " The next document gets level %d.", state.RuleLevel)
 	}
 	if !c.FloodBegan.IsZero() {
-		fmt.Fprintf(&why, " The flood began at %s.", Moment(c.FloodBegan))
+		fmt.Fprintf(&why, " The first document of the flood that still waits is from %s.", Moment(c.FloodBegan))
+	}
+	if c.isLate {
+		fmt.Fprintf(&why, " Its oldest document, %s, waits at level %d for %s, and others are done far sooner: it takes long, fails again and again, its worker is lost, or no Done is sent.",
+			Shown(c.oldest.ID), c.oldest.Level, ago(c.oldest.Age))
+	}
+	if c.Lost > 0 {
+		fmt.Fprintf(&why, " At least %s left by the end of the lease: probably no Done is sent for them.", Plural(c.Lost, "document"))
 	}
 	if c.Waits.Done > 0 {
 		fmt.Fprintf(&why, " Documents of level %d took %s in the median of the last minute", state.NextLevel, Span(c.Waits.Median()))
@@ -182,8 +197,8 @@ func (c *Customer) whyByLoad(why *strings.Builder, who string) {
 	state, policy, level := c.State, c.Policy.Policy, c.State.RuleLevel
 	switch {
 	case state.PendingFlood > 0 && level <= priority.Level(len(policy.Loads)):
-		fmt.Fprintf(why, "%s floods: %s wait at level %d or later, and the next one gets level %d.",
-			who, Plural(state.PendingFlood, "document"), len(policy.Loads)+1, level)
+		fmt.Fprintf(why, "%s floods: %s beyond the last load are pending, and the next one gets level %d.",
+			who, Plural(state.PendingFlood, "document"), level)
 	case level == priority.First:
 		fmt.Fprintf(why, "%s is not slow: the next document gets level 1, which is processed first.", who)
 	case level == policy.Last():

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,14 @@ type Worker struct {
 	Following control.Following `json:"following"`  // which policies it follows
 	Documents int64             `json:"documents"`  // how many got a level in the last minute
 
+	// Digest is of what it decides by, OddDigest whether most others that follow have another one.
+	Digest    string `json:"digest,omitempty"`
+	OddDigest bool   `json:"odd_digest,omitempty"`
+
+	// Submitted and Ended are how many documents it submitted and ended in the last hour.
+	Submitted int64 `json:"submitted_hour"`
+	Ended     int64 `json:"ended_hour"`
+
 	// Replaced reports whether it is gone, and another one has started since.
 	Replaced bool `json:"replaced,omitempty"`
 
@@ -39,6 +48,12 @@ type Worker struct {
 	// not.
 	Follows bool   `json:"follows"`
 	Why     string `json:"why,omitempty"`
+
+	unread bool          // whether its report cannot be read
+	counts bool          // whether it knows Submitted and Ended, and its clock
+	ahead  time.Duration // its clock, of Redis's
+	splits bool          // whether it splits names into accounts and users
+	unlike bool          // whether most others do otherwise
 }
 
 // silentAfter is how old a report may be before its process is said to hang.
@@ -46,25 +61,19 @@ const silentAfter = 8 * time.Second
 
 // workers returns the fleet's processes, those here first, by their names.
 func (s *Snapshot) workers() []Worker {
-	workers, sizes := make([]Worker, len(s.Reports)), map[priority.Level]int{}
+	workers := make([]Worker, len(s.Reports))
 	var starts []time.Time // when the workers that are here joined
 	for i, r := range s.Reports {
 		workers[i] = s.workerOf(r)
 		if r.Here() {
-			sizes[r.Levels]++
 			starts = append(starts, workers[i].Since)
 		}
-	}
-	most := 0
-	for _, n := range sizes {
-		most = max(most, n)
 	}
 	slices.SortFunc(starts, time.Time.Compare)
 	slices.SortFunc(workers, func(a, b Worker) int { return a.LastSeen.Compare(b.LastSeen) })
 	for i := range workers {
 		w := &workers[i]
 		if w.Here {
-			w.OddLevels = sizes[w.Levels] < most
 			continue
 		}
 		// The first that has started since replaces it, and no other.
@@ -75,6 +84,15 @@ func (s *Snapshot) workers() []Worker {
 			starts = starts[1:]
 			w.Replaced, w.Why = true, w.Why+", and another one has started since"
 		}
+	}
+	for w := range unlike(workers, func(w Worker) (priority.Level, bool) { return w.Levels, !w.unread }) {
+		w.OddLevels = true
+	}
+	for w := range unlike(workers, func(w Worker) (string, bool) { return w.Digest, w.Follows && w.Digest != "" }) {
+		w.OddDigest, w.Why = true, "it decides by other policies than others do, or by another version of the library"
+	}
+	for w := range unlike(workers, func(w Worker) (bool, bool) { return w.splits, !w.unread }) {
+		w.unlike, w.Why = true, cmp.Or(w.Why, "it splits names into accounts and users, or does not, unlike others")
 	}
 	slices.SortFunc(workers, func(a, b Worker) int {
 		switch {
@@ -88,11 +106,39 @@ func (s *Snapshot) workers() []Worker {
 	return workers
 }
 
+// unlike goes through the workers here with another value than most; if none is that of most,
+// through all. Those without one are not compared.
+func unlike[T comparable](workers []Worker, of func(Worker) (value T, ok bool)) iter.Seq[*Worker] {
+	counts, most, largest := make(map[T]int), 0, 0
+	for _, w := range workers {
+		if value, ok := of(w); ok && w.Here {
+			counts[value]++
+			most = max(most, counts[value])
+		}
+	}
+	for _, n := range counts {
+		if n == most {
+			largest++
+		}
+	}
+	return func(yield func(*Worker) bool) {
+		for i, w := range workers {
+			if value, ok := of(w); ok && w.Here && (counts[value] < most || largest > 1) && !yield(&workers[i]) {
+				return
+			}
+		}
+	}
+}
+
 func (s *Snapshot) workerOf(r fleet.Report) Worker {
 	w := Worker{
 		ID: r.ID, Name: cmp.Or(r.Name, r.ID), Language: r.Language, Version: r.Version, Host: r.Host, PID: r.PID,
 		LastSeen: s.At.Add(-r.Age).UTC().Truncate(time.Second), Here: r.Here(),
 		Levels: r.Levels, Degraded: r.Degraded, Overrides: r.Overrides, Following: r.Following, Documents: r.Documents(),
+		Digest: r.Digest, Submitted: r.Submitted, Ended: r.Ended, unread: r.Err != nil, counts: !r.Written.IsZero(), splits: r.Accounts,
+	}
+	if w.counts {
+		w.ahead = r.Written.Sub(s.Now.Add(-r.Age))
 	}
 	if r.Err == nil {
 		w.Since = s.At.Add(-r.Age - r.Up).UTC().Truncate(time.Second)
@@ -167,63 +213,43 @@ func (s *Snapshot) Following() string {
 	if s.ReportsErr != nil {
 		return "who follows is unknown: " + OneLine(s.Hidden(s.ReportsErr))
 	}
-	var others []Worker
+	var others, odd []string
+	var why string
 	here := 0
 	for _, w := range s.Workers {
-		if w.Here {
-			here++
-			if !w.Follows {
-				others = append(others, w)
-			}
+		switch {
+		case !w.Here:
+			continue
+		case !w.Follows:
+			others, why = append(others, w.Called()), cmp.Or(why, w.Why)
+		case w.OddDigest:
+			odd = append(odd, w.Called())
 		}
+		here++
 	}
-	said := fmt.Sprintf("%s of %s workers follow", Group(int64(here-len(others))), Group(int64(here)))
+	says := fmt.Sprintf("%s of %s workers follow", Group(int64(here-len(others))), Group(int64(here)))
 	switch {
 	case here == 0:
 		return "no worker reports, so who follows is unknown"
 	case here == 1 && others == nil:
-		said = "the only worker follows"
-	case here == 1:
-		said = "the only worker does not follow"
+		says = "the only worker follows"
 	case here == 2 && others == nil:
-		said = "both workers follow"
+		says = "both workers follow"
 	case others == nil:
-		said = fmt.Sprintf("all %s workers follow", Group(int64(here)))
+		says = fmt.Sprintf("all %s workers follow", Group(int64(here)))
+	case len(others) == 1:
+		says += fmt.Sprintf("; %s does not: %s", others[0], why)
+	default:
+		says += fmt.Sprintf("; %s do not: %s", Named(others), why)
 	}
-	return strings.Join(append([]string{said}, reasons(others)...), "; ")
+	if odd != nil {
+		says += "; by other policies than others: " + Named(odd)
+	}
+	return says
 }
 
-const (
-	mostReasons = 3 // reasons in one sentence
-	mostNamed   = 3 // names in one list
-)
-
-// reasons says why workers do not follow, each reason once: if Redis lost its data, all
-// have the same reason.
-func reasons(others []Worker) (said []string) {
-	who := map[string][]string{}
-	for _, w := range others {
-		who[w.Why] = append(who[w.Why], w.Called())
-	}
-	left := len(others)
-	for _, w := range others {
-		names := who[w.Why]
-		switch {
-		case names == nil: // said already
-			continue
-		case len(said) == mostReasons:
-			return append(said, fmt.Sprintf("%d more do not: see priorityctl workers", left))
-		}
-		do := "does"
-		if len(names) > 1 {
-			do = "do"
-		}
-		said = append(said, fmt.Sprintf("%s %s not: %s", Named(names), do, w.Why))
-		left -= len(names)
-		who[w.Why] = nil
-	}
-	return said
-}
+// mostNamed is how many names a sentence has.
+const mostNamed = 3
 
 // Named is "w1, w2, w3 and 5 more".
 func Named(names []string) string {

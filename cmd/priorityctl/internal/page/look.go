@@ -8,6 +8,7 @@ import (
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fleet"
 )
 
 const (
@@ -22,6 +23,8 @@ type look struct {
 	Checks    []insight.Check
 	Overrides []insight.Override
 	Changes   []insight.Logged // the newest first
+	history   []fleet.Slot     // what workers keep of the last day
+	samples   []sample         // what this page saw of it
 	missing   []error          // why parts of it could not be read
 }
 
@@ -32,6 +35,11 @@ type looks struct {
 	latest *look      // nil if Redis was never reached
 	asked  time.Time
 	away   error // why there is no newer look, or nil
+
+	minute     time.Time // of the latest sample, and of the history
+	samples    []sample  // the earliest first
+	history    []fleet.Slot
+	historyErr error
 }
 
 // look returns the latest look, and why it is older than an interval; else nil.
@@ -44,6 +52,7 @@ func (p *Page) look(ctx context.Context) (*look, error) {
 		defer cancel()
 		newer, err := p.read(ctx)
 		if p.asked, p.away = time.Now(), err; err == nil {
+			p.remember(ctx, newer)
 			p.latest = newer
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"embed"
 	"errors"
-	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -53,7 +52,7 @@ func (p *Page) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/", http.FileServerFS(assets))
 	for name, show := range map[string]func(*visit) (heading string, data any){
-		"now": (*visit).now, "customer": (*visit).customer,
+		"now": (*visit).now, "customers": (*visit).customers, "customer": (*visit).customer,
 		"workers": (*visit).workers, "policy": (*visit).policy, "log": (*visit).log,
 	} {
 		path := name
@@ -83,8 +82,9 @@ func guarded(next http.Handler) http.Handler {
 // visit is one request, and the frame of its page.
 type visit struct {
 	*Page
-	request *http.Request
-	status  int
+	request  *http.Request
+	status   int
+	location string // of another page that is to be shown instead; relative, as all URLs
 
 	Name    string   // the page's
 	Look    *look    // nil if Redis was never reached
@@ -107,6 +107,10 @@ func (p *Page) show(w http.ResponseWriter, v *visit, content func(*visit) (headi
 	v.Heading = "Redis was not reached yet"
 	if v.Look != nil {
 		v.Heading, v.Data = content(v)
+	}
+	if v.location != "" {
+		w.Header().Set("Location", v.location)
+		v.status = http.StatusSeeOther
 	}
 	var page bytes.Buffer // which is sent only if it is whole
 	if err := templates[v.Name].ExecuteTemplate(&page, "layout", v); err != nil {
@@ -154,12 +158,11 @@ var functions = template.FuncMap{
 	"stamp":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
 	"since":    func(at time.Time) string { return insight.Span(time.Since(at).Round(time.Second)) },
 	"bare":     func(text string) string { return strings.TrimPrefix(strings.TrimPrefix(text, "load "), "count ") }, // as the heading has the word
-	"customer": func(customer string) string { return "customer?" + url.Values{"c": {customer}}.Encode() },
-	"bar": func(part, all int64) template.HTML {
-		return template.HTML(fmt.Sprintf(`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="10"/><rect class="level" width="%.2f" height="10"/></svg>`,
-			100*float64(part)/float64(max(all, 1))))
-	},
+	"customer": pathOf, "hourly": hourly,
 }
+
+// pathOf returns the path of a customer's page.
+func pathOf(customer string) string { return "customer?" + url.Values{"c": {customer}}.Encode() }
 
 //go:embed templates
 var files embed.FS
@@ -167,7 +170,7 @@ var files embed.FS
 // templates has each page within the layout.
 var templates = func() map[string]*template.Template {
 	all := make(map[string]*template.Template)
-	for _, page := range []string{"now", "customer", "workers", "policy", "log"} {
+	for _, page := range []string{"now", "customers", "customer", "workers", "policy", "log"} {
 		all[page] = template.Must(template.New(page).Funcs(functions).ParseFS(files,
 			"templates/layout.gohtml", "templates/parts.gohtml", "templates/"+page+".gohtml"))
 	}

@@ -97,7 +97,7 @@ func (w *world) report(name string, age time.Duration, r fleet.Report) {
 	r.ID, r.Name, r.Host, r.PID, r.Overrides = name, name, "<i>host", 100, true
 	r.Language, r.Version, r.Window, r.Up, r.Levels = "go", "0.1.0", time.Minute, 3*time.Hour, max(r.Levels, 3)
 	key, text := "priority:{fleet}:"+name, must(json.Marshal(r))(w)
-	must(w.client.Eval(w.Context(), lua.Report, []string{key, "priority:{fleet}:members", "priority:{fleet}:emptied"}, name, text, 0).Result())(w)
+	must(w.client.Eval(w.Context(), lua.Report, []string{key, "priority:{fleet}:members", "priority:{fleet}:emptied", "priority:{fleet}:history"}, name, text, 0, "d4", 500, "w4.10", 500).Result())(w)
 	w.client.PExpire(w.Context(), key, time.Hour-cmp.Or(age, -time.Hour))
 }
 
@@ -109,7 +109,7 @@ func full(t *testing.T) *world {
 	w := newWorld(t, redistest.Start(t).Client())
 	must(w.store.NextN(t.Context(), "acme", 30))(t)
 	must(w.store.NextN(t.Context(), long, 40))(t)
-	w.pending("clinic", 4, 11)
+	w.pending("clinic", 2, 11)
 	w.client.Set(t.Context(), "priority:{bro ken}:count", "junk", 0)
 	w.apply(-10, -20)
 	w.apply(-5, -20)
@@ -119,7 +119,7 @@ func full(t *testing.T) *world {
 	w.override("acme", 2)
 	for i, r := range []fleet.Report{{Levels: 9, Following: control.Following{Version: 2}}, {Following: control.Following{Version: 2}}, {Levels: 9, Following: control.Following{Version: 1, Own: true}}} {
 		r.ByLoad, r.ByCount, r.Overridden = map[priority.Level]int64{4: 1950, 9: 10}, map[priority.Level]int64{1: 7}, 7
-		r.Waits, r.Errors = map[priority.Level]fleet.Histogram{1: {40: 100}}, map[string]int64{"not_counted": 3}
+		r.Waits, r.Errors = map[priority.Level]fleet.Histogram{1: {64: 100}}, map[string]int64{"not_counted": 3}
 		r.Busiest = []fleet.Busy{
 			{Customer: "acme", Documents: 120, Rule: priority.ByCount, Level: 2, Count: -29, Hour: []fleet.Part{{Ago: 2 * time.Minute, Documents: 70, Level: 8}, {Ago: 7 * time.Minute, Documents: 50, Level: 7}, {Ago: 22 * time.Minute, Documents: 9, Level: 8}}},
 			{Customer: "clinic", Rule: priority.ByLoad, Level: 4, Pending: 11}, {Customer: long, Documents: 1, Rule: priority.ByCount, Level: 3}, {Customer: "bro ken", Documents: 1, Rule: priority.ByCount, Level: 1},
@@ -130,20 +130,23 @@ func full(t *testing.T) *world {
 	return w
 }
 
-var pages = []string{"", "customer?c=acme", "customer?c=clinic", "customer?c=bro+ken", "customer?c=" + long, "workers", "policy", "log"}
+var pages = []string{"", "?over=day", "customers", "customer?c=acme", "customer?c=clinic", "customer?c=bro+ken", "customer?c=" + long, "workers", "policy", "log"}
 
 func TestPages_Flood(t *testing.T) {
 	t.Parallel()
 	w := full(t)
 	for path, texts := range map[string][]string{
 		"": {
-			`<th class="left" scope="row">1</th><td>21</td>`, `4 <strong class="bad">✗ stuck</strong></th><td>5,850</td>`, "<td>11</td><td>2m", `<strong class="figure">1s</strong><span class="faint">median`,
-			"No document of level 4–5 was done in the last minute; 11 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
+			`<th class="left" scope="row">1</th><td>21</td>`, `2 <strong class="bad">✗ stuck</strong></th><td>0</td>`, "<td>11</td><td>2m", `<strong class="figure">1m6s</strong><span class="faint">median`,
+			"No document of level 2 was done in the last minute; at least 5 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
+			"Documents by the workers’ reports: at most level 4 2,000", "waited at most that: at most level 4 1s", "Pending, at least seen here since", ": at most level 2 5, level 3 6",
 			`<a class="name" href="customer?c=acme">`,
 		},
-		"customer?c=acme":    {`<strong class="figure">2</strong> <span class="faint">by the rule 3`, "&lt; -20 <strong>◂ -30</strong>", "30 documents since the last reset", "pinned to level 2, until", "acme pinned to level 2", "<td>210</td><td>8</td>", `<td>150</td><td>7 <span class="tag">the flood began`},
+		"customer?c=acme":    {`<strong class="figure">2</strong> <span class="faint">by the rule 3`, "&lt; -20 <strong>◂ -30</strong>", "30 documents since the last reset", "pinned to level 2, until", "acme pinned to level 2", "<td>210</td><td>8</td>", `<td>150</td><td>7`},
 		"customer?c=clinic":  {"1.0 recent × 12 pending × 1.00 cost = 12.0", "<strong>◂ 12.0</strong>", "priority:{clinic}:pending"},
 		"customer?c=bro+ken": {"holds a string, not a count", "priorityctl reset -why &#39;&#39; -redis &#39;redis://counts/1?a&amp;b&#39; &#39;bro ken&#39;"},
+		"customers?c=CLI":    {`name: <a class="name" href="customer?c=CLI">`, "workers report, 1 has it", `href="customer?c=clinic">`},
+		"?over=day":          {"<h2 id=\"over\">The last day", `aria-label="Pending, at least seen here since`, ": level 2 5, level 3 6</li>", `class="area shade2" d="M47.06`},
 		"customer?c=new":     {"nothing is known about it", "No listed change is about this customer"},
 		"workers": {
 			`<td class="left">own</td>`, "Gone within the hour", `<td class="left text">5m`, ">w9<",
@@ -168,7 +171,7 @@ func TestPages_Flood(t *testing.T) {
 func TestPages_NoWorkersThenEmptied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Start(t).Client())
-	w.has("", "✓ All 6 checks are ok", "No worker has reported", "no document waits")
+	w.has("", "! workers:", "no worker has reported in the last hour", "No worker has reported", "none is known to wait")
 	w.has("workers", "no worker reports, so who follows is unknown")
 	w.has("policy", "There are no overrides", "No policy is among")
 	w.has("log", "The latest 50 changes")
@@ -203,7 +206,10 @@ func TestPages_FromHereAndReadOnly(t *testing.T) {
 	if after := changes(); after != before || before == "" {
 		t.Errorf("Redis has had %q, and then %q", before, after)
 	}
-	for path, want := range map[string]int{"nothing": 404, "customer": 400, "customer?c=" + long + "x": 400, "assets/style.css": 200} {
+	if location := w.do(http.MethodGet, "customers?c=a+b").Header().Get("Location"); location != "customer?c=a+b" {
+		t.Errorf("nothing to choose from leads to %q", location)
+	}
+	for path, want := range map[string]int{"nothing": 404, "customer": 400, "customers?c=acme": 303, "customer?c=" + long + "x": 400, "assets/style.css": 200} {
 		if status := w.do(http.MethodGet, path).Code; status != want {
 			t.Errorf("%q has status %d, not %d", path, status, want)
 		}
@@ -235,7 +241,7 @@ func TestPages_HostileCustomers(t *testing.T) {
 		return body
 	}
 	check("workers")
-	for _, path := range []string{"", "log", "policy"} {
+	for _, path := range []string{"", "customers", "log", "policy"} {
 		body := html.UnescapeString(check(path))
 		for _, who := range hostile {
 			if query := url.QueryEscape(who); !strings.Contains(body, `href="customer?c=`+query+`"`) {

@@ -5,8 +5,8 @@ const say = (text) => { document.getElementById("freshness").textContent = text;
 const every = Number(main.dataset.refresh);
 let paused = false;
 
-// Someone reads: the pointer or the focus is on a table, or text is selected.
-const reading = () => live.querySelector(".wide:hover, :focus-visible") !== null ||
+// Someone reads: the pointer or the focus is on a table or a chart, or text is selected.
+const reading = () => live.querySelector(".wide:hover, .drawing:hover, :focus-visible") !== null ||
   !getSelection().isCollapsed && live.contains(getSelection().anchorNode);
 
 // Focus selects a command, to copy it.
