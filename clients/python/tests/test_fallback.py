@@ -116,6 +116,15 @@ class Breakers(unittest.TestCase):
         fallback.succeeded(call)
         self.assertEqual(len(fallback.memory), 0)
 
+    def test_a_full_redis_that_takes_dones_does_not_count(self) -> None:
+        full = docpriority.NotCountedError("full")
+        full.__cause__ = redis.ResponseError("OOM command not allowed when used memory > 'maxmemory'.")
+        self.fallback.failed(self.calls.next_n("acme", 1), full)
+        self.fallback.succeeded(self.calls.done_n("acme", ["a"], timedelta()))
+        self.assertTrue(self.fallback.degraded)
+        self.fallback.succeeded(self.calls.next_n("acme", 1))
+        self.assertFalse(self.fallback.degraded)
+
     def test_a_corrupt_key_is_an_answer(self) -> None:
         self.failing(10)
         self.assertFalse(self.fallback.failed(self.calls.peek("acme"), CorruptError("told to")))
