@@ -10,13 +10,13 @@ import (
 // clocksDiffer is by how much clocks may differ.
 const clocksDiffer = time.Minute
 
-// clockChecks compare Redis's clock with this machine's, then with the workers', and look for
+// clockChecks compare Redis's clock with this machine's, then the workers' with both, and look for
 // documents that only a clock that went back can have made due later.
 func (s *Snapshot) clockChecks(ctx context.Context, top *Top) (checks []Check) {
 	var workers Check
 	furthest := time.Duration(0)
 	for _, w := range s.Workers {
-		if w.Here && w.counts && w.ahead.Abs() > clocksDiffer {
+		if w.Here && w.counts && w.ahead.Abs() > clocksDiffer && (w.ahead+s.ahead).Abs() > clocksDiffer {
 			workers.processes = append(workers.processes, w)
 			if w.ahead.Abs() > furthest.Abs() {
 				furthest = w.ahead

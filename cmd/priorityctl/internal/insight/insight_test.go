@@ -130,13 +130,17 @@ func (reply) RedisError()     {}
 // Redis's clock is compared with this machine's, and the workers' with Redis's.
 func TestClockChecks(t *testing.T) {
 	s := &Snapshot{Inspector: &Inspector{Client: redis.NewClient(&redis.Options{})}}
-	for _, want := range []string{"agree to within a minute", "Redis's clock is 10m behind this machine's", "w1: the clock is up to 10m ahead of Redis's"} {
+	for _, want := range []string{"agree to within a minute", "Redis's clock is 10m behind this machine's", "w1: the clock is up to 20m ahead of Redis's"} {
 		checks := s.clockChecks(t.Context(), new(Top))
 		if last := checks[len(checks)-1]; !strings.Contains(last.Found, want) {
 			t.Errorf("%+v", checks)
 		}
 		if s.ahead != 0 {
 			s.Workers = []Worker{{Name: "w1", Here: true, counts: true, ahead: 10 * time.Minute}}
+			if again := s.clockChecks(t.Context(), new(Top)); len(again) != 1 { // it agrees with this machine
+				t.Errorf("%+v", again)
+			}
+			s.Workers[0].ahead = 20 * time.Minute
 		}
 		s.ahead = -10 * time.Minute
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/customer"
 )
@@ -74,21 +75,32 @@ func (s *Snapshot) Loss(ctx context.Context) *Check {
 	return s.emptied(ctx)
 }
 
-// emptied says that workers noticed that Redis had lost its data within the last day; nil:
-// none did, or an operator has imported an export or decided on the policies since.
+// emptied says that workers noticed that Redis had lost its data within the last day, or that it has
+// none as late as the workers have read it; nil: neither, or an operator has imported an export,
+// decided on the policies, or changed something since.
 func (s *Snapshot) emptied(ctx context.Context) *Check {
 	at, err := fleet.Emptied(ctx, s.Client, s.Prefix)
-	if err != nil || at.IsZero() {
-		return nil
+	entries, unread := s.Admin.Log(ctx, "", 100)
+	if err == nil && !at.IsZero() && !slices.ContainsFunc(entries, func(entry control.Entry) bool {
+		return (entry.Kind == "import" || entry.Kind == "policies") && entry.At.After(at)
+	}) {
+		c := finding("data.emptied", "ago", ago(s.Now.Sub(at)))
+		return &c
 	}
-	entries, _ := s.Admin.Log(ctx, "", 100)
-	for _, entry := range entries {
-		if (entry.Kind == "import" || entry.Kind == "policies") && entry.At.After(at) {
-			return nil
+	var known, latest time.Time
+	for _, r := range s.Reports {
+		if r.Here() && r.Changed.After(known) {
+			known = r.Changed
 		}
 	}
-	c := finding("data.emptied", "ago", ago(s.Now.Sub(at)))
-	return &c
+	if len(entries) > 0 {
+		latest = entries[0].At
+	}
+	if unread == nil && known.After(latest) && s.Now.Sub(known) < control.MaxOverride {
+		c := finding("data.older", "ago", ago(s.Now.Sub(known)))
+		return &c
+	}
+	return nil
 }
 
 func (s *Snapshot) policiesCheck() Check {

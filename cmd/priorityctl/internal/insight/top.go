@@ -247,7 +247,7 @@ func (s *Snapshot) late(level priority.Level) (age time.Duration, mayWait bool) 
 			longest = max(longest, waits.P95())
 		}
 	}
-	mayWait = done > 0 && int(level) > len(s.Policies.Policy.Loads)
+	mayWait = done > 0 && int(level) > len(s.Policies.Policy.Loads) && level <= s.Policies.Policy.Last()
 	if done == 0 || mayWait && s.Totals.Waits[level].Count() == 0 {
 		return math.MaxInt64, mayWait
 	}

@@ -13,6 +13,7 @@ var words = map[string]struct {
 	"redis.replica":     {"redis", Failed, "this is {replica}", "name the master: a replica counts nothing"},
 
 	"data.emptied": {"data", Failed, "Redis lost its data {ago} ago: policies and overrides from before are gone", "priorityctl control import brings an export back; if there is none, policy apply or policy withdraw settles this"},
+	"data.older":   {"data", Failed, "Redis has older data: it does not know what operators changed {ago} ago, so overrides may be missing", "priorityctl control import -force brings an export back; any other change by an operator settles this"},
 	"data.lost":    {"data", Failed, "{lost}", "see priorityctl status"},
 
 	"policies":            {"policies", OK, "{source}: {summary}", ""},

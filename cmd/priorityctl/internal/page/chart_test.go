@@ -31,12 +31,12 @@ func TestOverTime(t *testing.T) {
 	for day, want := range map[bool]string{
 		false: `[Documents by the workers’ reports 15:40: level 1 30, level 2 4` +
 			` Waits 95 of 100 documents waited at most that 15:40: level 1 32ms, level 2 8.2s` +
-			` Pending, at least seen by this page since 15:57; gray: levels not read 15:57: level 1 3 16:02: level 1 9, level 2 1,000, of unknown level 700` +
-			` Oldest pending document seen by this page since 15:57 15:57: level 1 90ms 16:02: level 1 3s, level 2 1m]`,
+			` Pending, at least seen here since 15:57; gray: level not read 15:57: level 1 3 16:02: level 1 9, level 2 1,000, of unknown level 700` +
+			` Oldest pending document seen here since 15:57 15:57: level 1 90ms 16:02: level 1 3s, level 2 1m]`,
 		true: `[Documents by the workers’ reports 09:30: level 1 900 15:30: level 1 30, level 2 4` +
 			` Waits 95 of 100 documents waited at most that 09:30: level 1 2m11s 15:30: level 1 32ms, level 2 8.2s` +
-			` Pending, at least seen by this page since 15:57; gray: levels not read 15:30: level 1 3 16:00: level 1 9, level 2 1,000, of unknown level 700` +
-			` Oldest pending document seen by this page since 15:57 15:30: level 1 90ms 16:00: level 1 3s, level 2 1m]`,
+			` Pending, at least seen here since 15:57; gray: level not read 15:30: level 1 3 16:00: level 1 9, level 2 1,000, of unknown level 700` +
+			` Oldest pending document seen here since 15:57 15:30: level 1 90ms 16:00: level 1 3s, level 2 1m]`,
 	} {
 		if got := fmt.Sprint(says(day)); got != want {
 			t.Errorf("got\n%s, want\n%s", got, want)

@@ -102,11 +102,11 @@ func (l *look) overTime(day bool) overTime {
 	}
 	note := ""
 	if len(l.samples) > 0 && l.samples[0].at.After(seen.from.Add(seen.step)) {
-		note = "seen by this page since " + l.samples[0].at.UTC().Format("15:04")
+		note = "seen here since " + l.samples[0].at.UTC().Format("15:04")
 	}
 	pendingNote := note
 	if unread {
-		pendingNote += "; gray: levels not read"
+		pendingNote += "; gray: level not read"
 	}
 	return overTime{day, []chart{
 		areas(reported).titled("documents", "Documents", "by the workers’ reports"), lines(p95).titled("waits", "Waits", "95 of 100 documents waited at most that"),

@@ -109,7 +109,7 @@ func full(t *testing.T) *world {
 	w := newWorld(t, redistest.Start(t).Client())
 	must(w.store.NextN(t.Context(), "acme", 30))(t)
 	must(w.store.NextN(t.Context(), long, 40))(t)
-	w.pending("clinic", 4, 11)
+	w.pending("clinic", 2, 11)
 	w.client.Set(t.Context(), "priority:{bro ken}:count", "junk", 0)
 	w.apply(-10, -20)
 	w.apply(-5, -20)
@@ -119,7 +119,7 @@ func full(t *testing.T) *world {
 	w.override("acme", 2)
 	for i, r := range []fleet.Report{{Levels: 9, Following: control.Following{Version: 2}}, {Following: control.Following{Version: 2}}, {Levels: 9, Following: control.Following{Version: 1, Own: true}}} {
 		r.ByLoad, r.ByCount, r.Overridden = map[priority.Level]int64{4: 1950, 9: 10}, map[priority.Level]int64{1: 7}, 7
-		r.Waits, r.Errors = map[priority.Level]fleet.Histogram{1: {40: 100}}, map[string]int64{"not_counted": 3}
+		r.Waits, r.Errors = map[priority.Level]fleet.Histogram{1: {64: 100}}, map[string]int64{"not_counted": 3}
 		r.Busiest = []fleet.Busy{
 			{Customer: "acme", Documents: 120, Rule: priority.ByCount, Level: 2, Count: -29, Hour: []fleet.Part{{Ago: 2 * time.Minute, Documents: 70, Level: 8}, {Ago: 7 * time.Minute, Documents: 50, Level: 7}, {Ago: 22 * time.Minute, Documents: 9, Level: 8}}},
 			{Customer: "clinic", Rule: priority.ByLoad, Level: 4, Pending: 11}, {Customer: long, Documents: 1, Rule: priority.ByCount, Level: 3}, {Customer: "bro ken", Documents: 1, Rule: priority.ByCount, Level: 1},
@@ -137,16 +137,16 @@ func TestPages_Flood(t *testing.T) {
 	w := full(t)
 	for path, texts := range map[string][]string{
 		"": {
-			`<th class="left" scope="row">1</th><td>21</td>`, `4 <strong class="bad">✗ stuck</strong></th><td>5,850</td>`, "<td>11</td><td>2m", `<strong class="figure">1s</strong><span class="faint">median`,
-			"No document of level 4–5 was done in the last minute; at least 11 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
-			"Documents by the workers’ reports: at most level 4 2,000", "waited at most that: at most level 4 1s", "Pending, at least seen by this page since", ": at most level 4 5, level 5 6",
+			`<th class="left" scope="row">1</th><td>21</td>`, `2 <strong class="bad">✗ stuck</strong></th><td>0</td>`, "<td>11</td><td>2m", `<strong class="figure">1m6s</strong><span class="faint">median`,
+			"No document of level 2 was done in the last minute; at least 5 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
+			"Documents by the workers’ reports: at most level 4 2,000", "waited at most that: at most level 4 1s", "Pending, at least seen here since", ": at most level 2 5, level 3 6",
 			`<a class="name" href="customer?c=acme">`,
 		},
 		"customer?c=acme":    {`<strong class="figure">2</strong> <span class="faint">by the rule 3`, "&lt; -20 <strong>◂ -30</strong>", "30 documents since the last reset", "pinned to level 2, until", "acme pinned to level 2", "<td>210</td><td>8</td>", `<td>150</td><td>7`},
 		"customer?c=clinic":  {"1.0 recent × 12 pending × 1.00 cost = 12.0", "<strong>◂ 12.0</strong>", "priority:{clinic}:pending"},
 		"customer?c=bro+ken": {"holds a string, not a count", "priorityctl reset -why &#39;&#39; -redis &#39;redis://counts/1?a&amp;b&#39; &#39;bro ken&#39;"},
 		"customers?c=CLI":    {`name: <a class="name" href="customer?c=CLI">`, "workers report, 1 has it", `href="customer?c=clinic">`},
-		"?over=day":          {"<h2 id=\"over\">The last day", `aria-label="Pending, at least seen by this page since`, ": level 4 5, level 5 6</li>", `class="area shade4" d="M47.06`},
+		"?over=day":          {"<h2 id=\"over\">The last day", `aria-label="Pending, at least seen here since`, ": level 2 5, level 3 6</li>", `class="area shade2" d="M47.06`},
 		"customer?c=new":     {"nothing is known about it", "No listed change is about this customer"},
 		"workers": {
 			`<td class="left">own</td>`, "Gone within the hour", `<td class="left text">5m`, ">w9<",
