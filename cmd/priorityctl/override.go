@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -48,16 +47,14 @@ type overrideSet struct {
 // span is a flag's duration, which may be in days.
 type span struct{ time.Duration }
 
-func (s *span) Type() string { return "duration" }
+func (*span) Type() string { return "duration" }
 
 func (s *span) Set(text string) (err error) {
-	if number, ok := strings.CutSuffix(text, "d"); ok {
-		if days, err := strconv.ParseFloat(number, 64); err == nil {
-			s.Duration = time.Duration(days * float64(24*time.Hour))
-			return nil
-		}
+	days, inDays := strings.CutSuffix(text, "d")
+	if s.Duration, err = time.ParseDuration(text); inDays {
+		s.Duration, err = time.ParseDuration(days + "h")
+		s.Duration *= 24
 	}
-	s.Duration, err = time.ParseDuration(text)
 	return err
 }
 

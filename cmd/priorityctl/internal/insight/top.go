@@ -262,7 +262,9 @@ func (s *Snapshot) samples() bool {
 	return slices.ContainsFunc(s.Reports, func(r fleet.Report) bool {
 		busy := 0
 		for _, b := range r.Busiest {
-			busy += oneIf(b.Documents > 0)
+			if b.Documents > 0 {
+				busy++
+			}
 		}
 		return busy >= busyOfReport || len(r.Busiest)-busy >= othersOfReport
 	})

@@ -22,7 +22,7 @@ var words = map[string]struct {
 	"policies.lost":       {"policies", Failed, "{lost}. Workers keep what they know", "priorityctl control import brings an export back, policy apply sets others, policy withdraw returns to the workers' own options"},
 
 	"digest":         {"digest", Warning, "{workers}: decisions by other policies than others', or by another version of the library", "compare their options and versions: priorityctl workers"},
-	"accounts.split": {"digest", Warning, "{workers}: names are split into accounts and users; not so by most", "give all processes the same option Accounts: else what a user sends is counted in two places"},
+	"accounts.split": {"digest", Warning, "{workers}: names are split into accounts and users; not so by others", "give all processes the same option Accounts: else what a user sends is counted in two places"},
 	"accounts.whole": {"digest", Warning, "{workers}: names are not split into accounts and users; by others they are", "give all processes the same option Accounts: else what a user sends is counted in two places"},
 
 	"workers":        {"workers", OK, "{following}{replaced}", ""},

@@ -36,7 +36,7 @@ func (s *Snapshot) WorkerChecks(ctx context.Context, notDone bool) []Check {
 		} else if !w.Follows {
 			kind = "workers.others"
 		}
-		say("degraded", w.compared() && w.Degraded)
+		say("degraded", w.Here && w.Degraded)
 		say("digest", w.OddDigest)
 		say("accounts.split", w.unlike && w.splits)
 		say("accounts.whole", w.unlike && !w.splits)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -60,25 +61,19 @@ const silentAfter = 8 * time.Second
 
 // workers returns the fleet's processes, those here first, by their names.
 func (s *Snapshot) workers() []Worker {
-	workers, sizes := make([]Worker, len(s.Reports)), map[priority.Level]int{}
+	workers := make([]Worker, len(s.Reports))
 	var starts []time.Time // when the workers that are here joined
 	for i, r := range s.Reports {
 		workers[i] = s.workerOf(r)
 		if r.Here() {
-			sizes[r.Levels]++
 			starts = append(starts, workers[i].Since)
 		}
-	}
-	most := 0
-	for _, n := range sizes {
-		most = max(most, n)
 	}
 	slices.SortFunc(starts, time.Time.Compare)
 	slices.SortFunc(workers, func(a, b Worker) int { return a.LastSeen.Compare(b.LastSeen) })
 	for i := range workers {
 		w := &workers[i]
 		if w.Here {
-			w.OddLevels = sizes[w.Levels] < most
 			continue
 		}
 		// The first that has started since replaces it, and no other.
@@ -90,8 +85,15 @@ func (s *Snapshot) workers() []Worker {
 			w.Replaced, w.Why = true, w.Why+", and another one has started since"
 		}
 	}
-	compareDigests(workers)
-	compareAccounts(workers)
+	for w := range unlike(workers, func(w Worker) (priority.Level, bool) { return w.Levels, !w.unread }) {
+		w.OddLevels = true
+	}
+	for w := range unlike(workers, func(w Worker) (string, bool) { return w.Digest, w.Follows && w.Digest != "" }) {
+		w.OddDigest, w.Why = true, "it decides by other policies than others do, or by another version of the library"
+	}
+	for w := range unlike(workers, func(w Worker) (bool, bool) { return w.splits, !w.unread }) {
+		w.unlike, w.Why = true, cmp.Or(w.Why, "it splits names into accounts and users, or does not, unlike others")
+	}
 	slices.SortFunc(workers, func(a, b Worker) int {
 		switch {
 		case a.Here && !b.Here:
@@ -104,50 +106,28 @@ func (s *Snapshot) workers() []Worker {
 	return workers
 }
 
-// compareDigests finds the workers that decide by something else than most.
-func compareDigests(workers []Worker) {
-	of, most := map[string]int{}, 0
-	compared := func(w Worker) bool { return w.Follows && w.Digest != "" }
+// unlike goes through the workers here with another value than most; if none is that of most,
+// through all. Those without one are not compared.
+func unlike[T comparable](workers []Worker, of func(Worker) (value T, ok bool)) iter.Seq[*Worker] {
+	counts, most, largest := make(map[T]int), 0, 0
 	for _, w := range workers {
-		if compared(w) {
-			of[w.Digest]++
-			most = max(most, of[w.Digest])
+		if value, ok := of(w); ok && w.Here {
+			counts[value]++
+			most = max(most, counts[value])
 		}
 	}
-	largest := 0 // groups; of two, neither is most
-	for _, n := range of {
+	for _, n := range counts {
 		if n == most {
 			largest++
 		}
 	}
-	for i, w := range workers {
-		if compared(w) && (of[w.Digest] < most || largest > 1) {
-			workers[i].OddDigest, workers[i].Why = true, "it decides by other policies than others do, or by another version of the library"
+	return func(yield func(*Worker) bool) {
+		for i, w := range workers {
+			if value, ok := of(w); ok && w.Here && (counts[value] < most || largest > 1) && !yield(&workers[i]) {
+				return
+			}
 		}
 	}
-}
-
-// compareAccounts finds the workers that split names into accounts and users, or do not, unlike most.
-func compareAccounts(workers []Worker) {
-	split, whole := 0, 0
-	for _, w := range workers {
-		split += oneIf(w.compared() && w.splits)
-		whole += oneIf(w.compared() && !w.splits)
-	}
-	for i := range workers {
-		if w := &workers[i]; split > 0 && whole > 0 && w.compared() && w.splits == (split < whole) {
-			w.unlike, w.Why = true, cmp.Or(w.Why, "it splits names into accounts and users, or does not, unlike others")
-		}
-	}
-}
-
-func (w Worker) compared() bool { return w.Here && !w.unread }
-
-func oneIf(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 func (s *Snapshot) workerOf(r fleet.Report) Worker {
