@@ -120,7 +120,7 @@ func TestTop_Waiting(t *testing.T) {
 		redis.Z{Member: "flood", Score: -at(2*lease, 6)}, redis.Z{Member: "flood lost", Score: -at(25*time.Hour, 6)}, redis.Z{Member: "flood later", Score: -at(-lease, 6)},
 		redis.Z{Member: "waits", Score: at(lease/2, 2)}, redis.Z{Member: "lost", Score: at(2*lease, 2)}, redis.Z{Member: "later", Score: at(-lease, 2)})
 	write(t, client, fleet.Report{ID: "w1", Name: "w1", Levels: 9, Overrides: true, Busiest: []fleet.Busy{{Customer: "acme", Rule: priority.ByLoad, Level: 2, Pending: 2}}}, 0)
-	holds(t, o.ok("top"), "2 0 1 - - 1m30s", "6 0 1 - - 6m", "0 2 6m")
+	holds(t, o.ok("top"), "2 0 1 - - 1m3", "6 0 1 - - 6m", "0 2 6m")
 	holds(t, o.ok("get", "acme"), "pending 2, the oldest for 6m", "flood 1 of them", "scheduled 2 more, though none was submitted with a delay", "but those of a flood do for 24h")
 	holds(t, o.ok("get", "acme"), "lost at least 1 more of the last day, presumed lost", "At least 1 document left by the end of the lease: probably no Done is sent")
 }
@@ -224,7 +224,7 @@ func TestWorkers(t *testing.T) {
 	write(t, client, fleet.Report{ID: "gone", Name: "gone", Language: "python", Host: "b", Levels: 9, Overrides: true}, 2*time.Minute)
 	writeText(t, client, "junk", "{", 0)
 	status, out, _ := o.ask("workers")
-	if holds(t, out, "! 3", "gone: last seen 2m ago", "gone gone on b", "its report cannot be read"); status != exitFailed {
+	if holds(t, out, "! 3", "gone: last seen 2m", "gone gone on b", "its report cannot be read"); status != exitFailed {
 		t.Errorf("status %d:\n%s", status, out)
 	}
 	holds(t, o.ok("top"), "4 workers here, 1 gone, 1 not readable")

@@ -82,12 +82,12 @@ var findings = []struct {
 		})
 	}, "done warning [acme] [] 5: "},
 	{func(s situation) { s.waits("acme", 5, 3, 2*time.Minute) },
-		"stuck warning [acme] [] 5: No document of any level was done in the last minute; 5 pending at level 3, the oldest for 2m, of acme → see whether workers take"},
+		"stuck warning [acme] [] 5: No document of any level was done in the last minute; 5 pending at level 3, the oldest for 2m"},
 	{func(s situation) {
 		s.works("w1", done(time.Minute))
 		s.waits("acme", 5, 3, 2*time.Minute)
 		s.waits("globex", 2, 4, 2*time.Minute)
-	}, "stuck warning [acme globex] [] 7: No document of level 3–4 was done in the last minute; 7 pending, the oldest for 2m, of acme and globex → documents before them are done: add workers"},
+	}, "stuck warning [acme globex] [] 7: No document of level 3–4 was done in the last minute; 7 pending, the oldest for 2m"},
 }
 
 // Each incident is found, as data and in words.
