@@ -82,6 +82,18 @@ func older(f *trial) {
 	f.names(allow("workers")...)
 }
 
+// The same, and all that it lacks is an override and its entry in the log.
+func overrideLost(f *trial) {
+	f.busy()
+	f.ok("override", "set", "acme", "-level", "1", "-for", "2h", "-why", "a test")
+	export := file(f.T, "export.json", f.ok("control", "export"))
+	f.reported()
+	f.client.Del(f.Context(), keys.Prefix("").Log(), keys.Prefix("").Overrides(), keys.Prefix("").Of("acme", keys.Override))
+	f.names(truth{check: "data"})
+	f.ok("control", "import", export, "-force", "-why", "Redis was older")
+	f.names()
+}
+
 // Redis hangs, as its machine does.
 func stopped(f *trial) {
 	f.busy()

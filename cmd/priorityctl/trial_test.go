@@ -29,7 +29,7 @@ var trials = []struct {
 	happens func(*trial)
 }{
 	{"slow", slow}, {"none", none}, {"killed and hanging", killed}, {"many floods", manyFloods}, {"flood", flood}, {"many customers", manyCustomers},
-	{"blame", blame}, {"Redis is full", full}, {"Redis is emptied", emptied}, {"Redis is older", older}, {"Redis hangs", stopped}, {"a corrupt key", corrupt},
+	{"blame", blame}, {"Redis is full", full}, {"Redis is emptied", emptied}, {"Redis is older", older}, {"an override is lost", overrideLost}, {"Redis hangs", stopped}, {"a corrupt key", corrupt},
 	{"corrupt policies", corruptPolicies}, {"cut off", cutOff}, {"other prefix", otherPrefix}, {"mistyped prefix", typo}, {"no Done", noDone},
 	{"other policies", otherPolicies}, {"accounts", accounts}, {"a worker's clock", workersClock}, {"Redis's clock", redisClock}, {"a clock's step", clockStep},
 	{"poison", poison}, {"overridden", overridden}, {"old override", oldOverride}, {"wrong calls", wrongCalls}, {"stuck", stuck},
