@@ -13,7 +13,8 @@ class Deadline {
   #controller = new AbortController();
   /** Aborts with an Error when the time is over, or with the caller's reason. */
   signal = this.#controller.signal;
-  #endsAt;
+  /** When it is over, as performance.now() tells the time. */
+  endsAt;
   #timer;
   #callerSignal;
   #lose; // rejects #lost
@@ -22,7 +23,7 @@ class Deadline {
 
   constructor(milliseconds, callerSignal) {
     this.#lost.catch(() => {}); // else its rejection would end the process if no call waits for it
-    this.#endsAt = performance.now() + milliseconds;
+    this.endsAt = performance.now() + milliseconds;
     this.#timer = setTimeout(() => {
       this.timedOut = !this.isOver;
       this.#end(new Error(`it timed out after ${milliseconds} ms`));
@@ -58,7 +59,7 @@ class Deadline {
 
   /** Waits for a while; returns false if the time would end first. */
   async pause(milliseconds) {
-    if (this.isOver || this.#endsAt - performance.now() < milliseconds) return false;
+    if (this.isOver || this.endsAt - performance.now() < milliseconds) return false;
     return sleep(milliseconds, true, { signal: this.signal }).catch(() => false);
   }
 
