@@ -303,4 +303,7 @@ func TestMissingRight(t *testing.T) {
 	decides(t, counted(0))(one(store.Next(t.Context(), "acme"))) // SET needs no PEXPIRE
 	_, err := store.Next(t.Context(), "acme")
 	wantError(t, err, priority.ErrOutcomeUnknown, "")
+	check(t, server.Client().Do(t.Context(), "acl", "setuser", "documents", "-zmscore").Err())
+	_, err = store.Submit(t.Context(), "acme", priority.Document{ID: "invoice-1"}) // the key is not corrupt
+	wantError(t, err, priority.ErrOutcomeUnknown, "")
 }

@@ -33,6 +33,7 @@ type collector struct {
 	mu           sync.Mutex
 	window, hour recent
 	waiting      backlogs
+	added        int64 // the window's last step that is in the history; -1: none
 }
 
 // recent has the last twelve steps of a length since the member joined.
@@ -85,7 +86,7 @@ func (r *recent) kept(up time.Duration) []*step {
 }
 
 func newCollector(joined time.Time) *collector {
-	return &collector{joined: joined, window: recent{length: stepLength}, hour: recent{length: PartLength}, waiting: make(backlogs)}
+	return &collector{joined: joined, window: recent{length: stepLength}, hour: recent{length: PartLength}, waiting: make(backlogs), added: -1}
 }
 
 // current returns the window's and the hour's step of a time. The caller holds mu.

@@ -8,11 +8,12 @@
 // works without this package too. The page of package priority shows the calls.
 //
 // Every five seconds a member writes a [Report] to Redis: who it is, which levels its
-// documents got in the last minute, how long they waited, which customers were busiest,
-// and whether it follows the operators' policies. A process whose report is older than half a
+// documents got in the last minute, how long they waited, which customers were busiest, and
+// whether it follows the operators' policies. A process whose report is older than half a
 // minute is gone; the report expires after an hour. [Read] returns all reports, and [Add]
-// adds them up. [Member.WaitOf] tells an application from them how long documents take. Members
-// in Python and Node.js write the same reports.
+// adds them up. [History] returns what they counted in the last day. [Member.WaitOf] tells an
+// application from them how long documents take. Members in Python and Node.js write the same
+// reports.
 package fleet
 
 import (
@@ -104,7 +105,9 @@ func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 	}
 	m := &Member{who: whoIs(opts.Name), store: store, seen: newCollector(time.Now())}
 	m.who.Levels, m.who.Accounts = store.Last(), store.Accounts()
-	m.writer = newWriter(client, keys.Prefix(store.Prefix()), m.who.ID, m.json)
+	m.writer = newWriter(client, keys.Prefix(store.Prefix()), m.who.ID, m.json, func(ending bool) ([]any, func()) {
+		return m.seen.history(time.Now(), ending)
+	})
 	log := &logger{Logger: cmp.Or(opts.Logger, slog.Default()), degraded: m.Degraded}
 	m.writer.onError = log.reports
 

@@ -79,21 +79,6 @@ func TestMember_RedisEmptied(t *testing.T) {
 	})
 }
 
-func TestReport_Overridden(t *testing.T) {
-	client, ctx := redistest.Start(t).Client(), t.Context()
-	member := join(t, client, nil)
-	admin := must(control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute}))(t)
-	must(admin.SetOverride(ctx, "acme", priority.Bounds{Earliest: 7, Latest: 7}, time.Hour, demo))(t)
-	must(member.NextN(ctx, "acme", 3))(t)
-	must(member.Submit(ctx, "acme", priority.Document{ID: "d"}))(t)
-	must(admin.SetOverride(ctx, "globex", priority.Bounds{Latest: 8}, time.Hour, demo))(t)
-	must(member.Next(ctx, "globex"))(t) // whose level is the rule's
-	r := member.Report()
-	if r.Overridden != 4 || r.ByCount[7] != 3 || r.ByCount[1] != 1 || r.ByLoad[7] != 1 || !r.Overrides || r.Busiest[0].Level != 7 {
-		t.Errorf("%+v", r)
-	}
-}
-
 // What is found within a member decides as the member does, also if it was asked for before.
 func TestAs_FollowsPolicies(t *testing.T) {
 	client, ctx := redistest.Start(t).Client(), t.Context()

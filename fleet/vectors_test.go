@@ -50,6 +50,8 @@ type (
 		Class      string           `json:"class,omitempty"` // of error
 		Documents  int              `json:"documents,omitempty"`
 		Report     map[string]any   `json:"report,omitempty"`
+		History    map[string]int64 `json:"history,omitempty"` // what is added to it
+		Ending     bool             `json:"ending,omitempty"`
 	}
 )
 
@@ -91,6 +93,7 @@ func writeVectors() []writeVector {
 		return writeStep{At: at, Do: "error", Customer: "acme", Class: class, Documents: n}
 	}
 	report := func(at int64) writeStep { return writeStep{At: at, Do: "report"} }
+	history := func(at int64) writeStep { return writeStep{At: at, Do: "history"} }
 	overridden := func(s writeStep) writeStep { s.Overridden = true; return s }
 	byFallback := func(s writeStep) writeStep { s.Fallback = true; return s }
 	raw := func(s writeStep, customer string) writeStep {
@@ -135,6 +138,11 @@ func writeVectors() []writeVector {
 			done(0, [2]int64{0, 1}, [2]int64{1, 1}, [2]int64{2, 1}), done(1, [2]int64{5000, 4}), done(2, [2]int64{5000, 4}, [2]int64{5792, 4}, [2]int64{5793, 4}),
 			done(7000, [2]int64{5001, 4}, [2]int64{86_400_000, 22}, [2]int64{864_000_000, 22}), report(8000), report(minute),
 		}},
+		{"the history gets each step that is over once, while it is in the window", []writeStep{
+			history(0), next(0, "acme", -3, 1, 1, 2), byFallback(submit(4999, "b", 1, 1)), history(4999), done(5000, [2]int64{5, 2}, [2]int64{6, 2}, [2]int64{8, 22}, [2]int64{864_000_000, 1}, [2]int64{0, 1}),
+			history(5000), history(9999), history(10 * second), next(10*second, "acme", -4, 3), history(55 * second), next(56*second, "acme", -5, 4), next(60*second, "acme", -5, 5),
+			history(120*second - 1), next(120*second, "acme", 0, 1), history(121 * second), {At: 122 * second, Do: "history", Ending: true}, {At: 123 * second, Do: "history", Ending: true},
+		}},
 		{"the busiest, then backlogs, then the busiest before", append(busy, report(10*minute+1000))},
 		{"the busiest: by documents, then the later level, then the name's bytes", []writeStep{
 			next(0, "z", -1, 1, 1), next(0, "ü", -1, 1, 1), raw(next(0, "", -1, 1, 1), "\xff"), raw(next(0, "", -1, 1, 1), "\xed\xa0\x80"), next(0, "a", -1, 1, 1), next(0, "aa", -1, 1, 1),
@@ -166,6 +174,15 @@ func writesOf(t *testing.T) []writeVector {
 				c.fill(&r, now)
 				step.Report = fieldsOf(t, r)
 				maps.DeleteFunc(step.Report, func(name string, _ any) bool { return !slices.Contains(fieldsOfWindow, name) })
+				continue
+			}
+			if step.Do == "history" {
+				fields, added := c.history(now, step.Ending)
+				added()
+				step.History = make(map[string]int64)
+				for pair := range slices.Chunk(fields, 2) {
+					step.History[pair[0].(string)] = pair[1].(int64)
+				}
 				continue
 			}
 			call, customer := step.call(now), step.Customer

@@ -18,8 +18,9 @@ import (
 const (
 	// lasts is how long a report lasts, as in lua/report.lua.
 	lasts = time.Hour
-	// listEvery is how often report.lua lists the member again, for an hour and two minutes.
-	listEvery = time.Minute
+	// listEvery is how often report.lua lists the member again, for an hour and two minutes, and
+	// adds to the history: before the window forgets a step.
+	listEvery = 45 * time.Second
 	// writeTimeout is how long it may take to write one report.
 	writeTimeout = time.Second
 	// followTimeout is how long a new member waits for the policies before it reports.
@@ -40,6 +41,7 @@ type writer struct {
 	keys    keys.Prefix
 	id      string
 	report  func() []byte
+	history func(ending bool) (fields []any, added func())
 	onError func(err error) // after each report; nil: written
 
 	listed  time.Time     // when report.lua last ran
@@ -52,9 +54,9 @@ type writer struct {
 	ended   chan struct{}
 }
 
-func newWriter(client priority.RedisClient, prefix keys.Prefix, id string, report func() []byte) *writer {
+func newWriter(client priority.RedisClient, prefix keys.Prefix, id string, report func() []byte, history func(ending bool) ([]any, func())) *writer {
 	w := &writer{
-		client: client, runner: script.NewRunner(client), keys: prefix, id: id, report: report,
+		client: client, runner: script.NewRunner(client), keys: prefix, id: id, report: report, history: history,
 		writing: make(chan struct{}, 1), changed: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	w.live, w.stop = context.WithCancel(context.Background())
@@ -131,18 +133,20 @@ func (w *writer) renew(ctx context.Context, report []byte) (renewed bool, err er
 	return err == nil, w.failed(err)
 }
 
-// list writes a report and lists the member; an empty report removes both.
+// list writes a report, lists the member and adds to the history; an empty report ends all of it.
 func (w *writer) list(ctx context.Context, report []byte) error {
 	d := script.Begin(ctx, writeTimeout)
 	defer d.End()
+	fields, added := w.history(len(report) == 0)
 	reply, failure := w.runner.Run(&d, &script.Call{
-		Script: reportScript, Key: w.keys.Report(w.id), OtherKeys: []string{w.keys.Members(), w.keys.Emptied()},
-		Args: []any{w.id, report, w.replied}, Integers: 1, Repeatable: true,
+		Script: reportScript, Key: w.keys.Report(w.id), OtherKeys: []string{w.keys.Members(), w.keys.Emptied(), w.keys.Histories()},
+		Args: append([]any{w.id, report, w.replied}, fields...), Integers: 1, Repeatable: true,
 	})
 	if failure != nil {
 		return w.failed(failure.Err)
 	}
 	w.replied = reply.Integers[0]
+	added()
 	return nil
 }
 

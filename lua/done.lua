@@ -71,7 +71,7 @@ for b = 1, #KEYS do
   local averages = scores[1] and scores[1] + 0 or redis.call('ZCARD', set) > 0 and 1e13
   if averages and averages < 0 then
     return redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
-  elseif averages and (averages >= 1e13 or averages % 0.5 > 0 or floor(averages) % 1000000 == 0) then
+  elseif averages and (averages % 0.5 > 0 or floor(averages) % 1000000 == 0) then
     return redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
   end
   sets[b] = {members, scores, averages}
@@ -141,7 +141,7 @@ for b = 1, #KEYS do
   end
   local learned = latency * 1000000 + average + more
   if averages and learned ~= averages then
-    redis.call('ZADD', KEYS[b], format(more > 0 and '%.1f' or '%d', learned), ':averages')
+    redis.call('ZADD', KEYS[b], format('%.1f', learned), ':averages')
   end
   if missing > 0 then
     local recent = now < fades and min(floor(1000 * 2 ^ ((fades - now) / day - 1) + 0.5), 512000) or 0

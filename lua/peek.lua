@@ -85,7 +85,7 @@ for at = 2, #KEYS, 2 do -- the customer's set, and the account's
     end
     if fades < 0 or averages < 0 or lost < 0 or counted_to and counted_to < 0 then
       return redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
-    elseif fades >= 1e13 or averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
+    elseif fades >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
       return redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
     end
     if now <= fades then
@@ -108,16 +108,16 @@ for at = 2, #KEYS, 2 do -- the customer's set, and the account's
     local ordinary, flood, uncounted = 0, 0, 0
     local to = due + min(due - now, lease)
     if all > 0 then
-      local bound = format('(%d', 256 * (to + 1))
+      local bound = format('%d', 256 * (to + 1)) -- which no score is, as levels begin at 1
       ordinary = call('ZCOUNT', set, format('%d', 256 * max(due - lease, lost)), bound)
       if ordinary < all then
-        flood = call('ZCOUNT', set, format('(-%d', 256 * (to + 1)), format('-%d', 256 * (due - longest_lease)))
+        flood = call('ZCOUNT', set, '-' .. bound, format('-%d', 256 * (due - longest_lease)))
       end
       if counted_to then
         local from = format('%d', 256 * max(counted_to + 1, due - day))
         uncounted = call('ZCOUNT', set, from, bound)
         if ordinary < all then
-          uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (to + 1)), '-' .. from)
+          uncounted = uncounted + call('ZCOUNT', set, '-' .. bound, '-' .. from)
         end
       end
     end

@@ -33,8 +33,7 @@
 -- Reply    {level, load, pending, rule_level, …}: for each document its level, 1 being
 --          first; its load in millionths, at most 10^15; the number of documents that are
 --          pending when it is due, this one included; and the level without the override.
---          With an override follow {…, earliest, latest, ends_in} of next.lua, and with a
---          deadline, at the end, Redis's time in milliseconds.
+--          With a deadline, Redis's time in milliseconds follows.
 -- Errors   CORRUPTPENDING: a key holds something else. ERR the …: ARGV is wrong.
 --          LATE: the deadline is over. Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was changed, except
 --          that without a right to a command here those before it have run.
@@ -125,7 +124,7 @@ for b = 1, sets do
     end
     if fades < 0 or averages < 0 or lost < 0 or counted_to and counted_to < 0 then
       return redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
-    elseif fades >= 1e13 or averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
+    elseif fades >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
       return redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
     end
     if now <= fades then
@@ -182,16 +181,16 @@ for b = 1, sets do
     local ordinary, flood, uncounted = 0, 0, 0
     local to = due + min(due - now, lease)
     if all > 0 then
-      local bound = format('(%d', 256 * (to + 1))
+      local bound = format('%d', 256 * (to + 1)) -- which no score is, as levels begin at 1
       ordinary = call('ZCOUNT', set, format('%d', 256 * max(due - lease, lost)), bound)
       if ordinary < all then
-        flood = call('ZCOUNT', set, format('(-%d', 256 * (to + 1)), format('-%d', 256 * (due - longest_lease)))
+        flood = call('ZCOUNT', set, '-' .. bound, format('-%d', 256 * (due - longest_lease)))
       end
       if counted_to then
         local from = format('%d', 256 * max(counted_to + 1, due - day))
         uncounted = call('ZCOUNT', set, from, bound)
         if ordinary < all then
-          uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (to + 1)), '-' .. from)
+          uncounted = uncounted + call('ZCOUNT', set, '-' .. bound, '-' .. from)
         end
       end
     end
@@ -248,16 +247,16 @@ for i = 1, n do
     local ordinary, flood, uncounted = 0, 0, 0
     local to = due + min(due - now, lease)
     if all > 0 then
-      local bound = format('(%d', 256 * (to + 1))
+      local bound = format('%d', 256 * (to + 1)) -- which no score is, as levels begin at 1
       ordinary = call('ZCOUNT', set, format('%d', 256 * max(due - lease, lost)), bound)
       if ordinary < all then
-        flood = call('ZCOUNT', set, format('(-%d', 256 * (to + 1)), format('-%d', 256 * (due - longest_lease)))
+        flood = call('ZCOUNT', set, '-' .. bound, format('-%d', 256 * (due - longest_lease)))
       end
       if counted_to then
         local from = format('%d', 256 * max(counted_to + 1, due - day))
         uncounted = call('ZCOUNT', set, from, bound)
         if ordinary < all then
-          uncounted = uncounted + call('ZCOUNT', set, format('(-%d', 256 * (to + 1)), '-' .. from)
+          uncounted = uncounted + call('ZCOUNT', set, '-' .. bound, '-' .. from)
         end
       end
     end
@@ -363,9 +362,6 @@ end
   end
   reply[4 * i - 3], reply[4 * i - 2], reply[4 * i - 1], reply[4 * i] = level, own_load, books[1].ordinary + books[1].flood, rule_level
 end
-if earliest then
-  reply[4 * n + 1], reply[4 * n + 2], reply[4 * n + 3] = earliest, latest, call('PTTL', override)
-end
 if deadline then
   reply[#reply + 1] = now
 end
@@ -378,10 +374,7 @@ for b = 1, sets do
     if not fades or now > fades then -- what was learned has faded too
       adds[k + 1], adds[k + 2], k = (book.counted_to or book.lost > 0) and '1000.5' or '1000', ':averages', k + 2
     end
-    fades = now
-    if book.counted > 0 then
-      fades = max(now, now + floor(day * (1 + math.log(book.counted / 1000) / math.log(2)) + 0.5))
-    end
+    fades = max(now, now + floor(day * (1 + math.log(book.counted / 1000) / math.log(2)) + 0.5)) -- of none, now
     adds[k + 1], adds[k + 2] = format('%d', fades), ':fades'
   end
   call('ZADD', set, unpack(adds))

@@ -120,7 +120,7 @@ func (r *reading) newest() (version int64) {
 func (r *reading) others() int64 {
 	digests, known, most := make(map[string]int64), int64(0), int64(0)
 	for _, report := range r.reports {
-		if report.Here() && report.Digest != "" {
+		if report.Here() && report.Digest != "" && report.Documents() > 0 { // others may know no tiers
 			digests[report.Digest]++
 			known, most = known+1, max(most, digests[report.Digest])
 		}

@@ -198,7 +198,7 @@ func TestAFleetsReportsAreRecorded(t *testing.T) {
 	for id, report := range map[string]string{
 		"p1": `"language":"python","overrides":true,"digest":"d000000000000001","submitted_hour":7,"ended_hour":6,"following":{"version":2},"by_load":{"4":10},"waits":{"4":{"40":9,"52":1}}`,
 		"p2": `"language":"python","overrides":true,"digest":"d000000000000001","written_ms":1000,"degraded":true,"following":{"version":1},"by_count":{"1":2},"by_load":{"4":5}`,
-		"n1": `"language":"nodejs","overrides":true,"digest":"d000000000000002","submitted_hour":3,"following":{"version":2,"code":"invalid"},"errors":{"not_counted":1,"error":2,"acme":4}`,
+		"n1": `"language":"nodejs","overrides":true,"digest":"d000000000000002","submitted_hour":3,"by_load":{"4":1},"following":{"version":2,"code":"invalid"},"errors":{"not_counted":1,"error":2,"acme":4}`,
 		"n2": `"language":"nodejs","overrides":false,"following":{"version":2}`,
 		"g1": `"language":"go","overrides":true,"following":{"version":3},"busiest":[{"customer":"acme","documents":1,"rule":"load","level":1,"load":1,"pending":1}]`,
 		"x1": `"language":"acme","overrides":true,"following":{"version":2}`,
@@ -228,7 +228,7 @@ func TestAFleetsReportsAreRecorded(t *testing.T) {
 		workers("go", "true"): 1, workers("go", "false"): 0, workers("unknown", "true"): 1, workers("unknown", "false"): 1,
 		"fleet.degraded": 1, "fleet.gone": 1, "fleet.version": 2, "fleet.others": 1,
 		"fleet.submitted": 10, "fleet.ended": 6, "fleet.pending priority.level=1": 1,
-		"fleet.documents priority.level=4,priority.rule=load": 15, "fleet.documents priority.level=1,priority.rule=count": 2,
+		"fleet.documents priority.level=4,priority.rule=load": 16, "fleet.documents priority.level=1,priority.rule=count": 2,
 		"fleet.documents error.type=not_counted": 1, "fleet.documents error.type=_OTHER": 6,
 		"fleet.wait priority.level=4,priority.quantile=0.5": 1.024, "fleet.wait priority.level=4,priority.quantile=0.95": 8.192,
 	})

@@ -52,8 +52,11 @@ func TestMembers(t *testing.T) {
 
 	waits := int64(0)
 	for name, store := range m.stores {
+		if _, err := store.NextN(t.Context(), "", 1); err == nil {
+			t.Errorf("%s: a customer without a name has a level", name)
+		}
 		for i := range 30 {
-			m.next(name, fmt.Sprint("customer ", i%3))
+			m.next(name, fmt.Sprint("\xff customer ", i%3))
 			ids := []string{fmt.Sprint(name, " ", i)}
 			submitted, err := store.SubmitN(t.Context(), "acme", named.Documents(ids...))
 			if err != nil {
@@ -69,11 +72,15 @@ func TestMembers(t *testing.T) {
 		}
 	}
 	m.awaitReports("the reports add up to what the callers got", func(got fleet.Totals, _ map[string]fleet.Report) bool {
-		ended := int64(0)
+		documents, ended := int64(0), int64(0)
+		for _, n := range m.got.ByLoad {
+			documents += n
+		}
 		for _, h := range got.Waits {
 			ended += h.Count()
 		}
-		return maps.Equal(got.ByCount, m.got.ByCount) && maps.Equal(got.ByLoad, m.got.ByLoad) && ended == waits
+		return maps.Equal(got.ByCount, m.got.ByCount) && maps.Equal(got.ByLoad, m.got.ByLoad) && ended == waits && got.Ended == waits && got.Submitted == documents &&
+			got.Errors["invalid"] == int64(len(m.stores)) && len(got.Busiest) == 4 && got.Busiest[3].Customer[0] == '\xff' && got.Busiest[3].Documents == int64(10*len(m.stores))
 	})
 
 	admin, err := control.NewAdmin(m.client, nil)
@@ -102,9 +109,9 @@ func TestMembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.awaitReports("all but the small one follow the policies, and that one says why not", func(_ fleet.Totals, reports map[string]fleet.Report) bool {
+	m.awaitReports("all but the small one follow the policies and decide alike, and that one says why not", func(_ fleet.Totals, reports map[string]fleet.Report) bool {
 		for name, r := range reports {
-			if r.Follows(version) != (name != "small") {
+			if follows := name != "small"; r.Follows(version) != follows || (r.Digest == member.Report().Digest) != follows || time.Since(r.Written).Abs() > time.Minute {
 				return false
 			}
 		}
@@ -127,6 +134,31 @@ func TestMembers(t *testing.T) {
 		t.Error(err)
 	}
 	m.awaitReports("all have left", func(_ fleet.Totals, reports map[string]fleet.Report) bool { return len(reports) == 0 })
+	m.checkHistory(waits)
+}
+
+// checkHistory checks that the history has what the callers of all members got.
+func (m *members) checkHistory(ended int64) {
+	m.Helper()
+	slots, err := fleet.History(m.Context(), m.client, "")
+	if err != nil {
+		m.Fatal(err)
+	}
+	documents, want := make(map[priority.Level]int64), maps.Clone(m.got.ByCount)
+	for level, n := range m.got.ByLoad {
+		want[level] += n
+	}
+	for _, slot := range slots {
+		for level, n := range slot.Documents {
+			documents[level] += n
+		}
+		for _, n := range slot.Ended {
+			ended -= n
+		}
+	}
+	if !maps.Equal(documents, want) || ended != 0 {
+		m.Errorf("the history has %v, not %v, and misses %d that ended", documents, want, ended)
+	}
 }
 
 // next counts a document at a member.

@@ -84,10 +84,14 @@ func (p Prefix) Log() string       { return p.control("log") }
 func (p Prefix) control(name string) string { return p.text() + ":{control}:" + name }
 
 // Report is the key of a process's report. Members lists the processes, and Emptied says when
-// one of them found that Redis had lost its data.
-func (p Prefix) Report(id string) string { return p.fleet(id) }
-func (p Prefix) Members() string         { return p.fleet("members") }
-func (p Prefix) Emptied() string         { return p.fleet("emptied") }
+// one of them found that Redis had lost its data. History counts documents, five minutes a slot.
+func (p Prefix) Report(id string) string   { return p.fleet(id) }
+func (p Prefix) Members() string           { return p.fleet("members") }
+func (p Prefix) Emptied() string           { return p.fleet("emptied") }
+func (p Prefix) History(slot int64) string { return p.Histories() + ":" + strconv.FormatInt(slot, 10) }
+
+// Histories is how the keys of all slots begin, as report.lua gets it.
+func (p Prefix) Histories() string { return p.fleet("history") }
 
 func (p Prefix) fleet(name string) string { return p.text() + ":{fleet}:" + name }
 

@@ -18,7 +18,7 @@
     end
     if fades < 0 or averages < 0 or lost < 0 or counted_to and counted_to < 0 then
       return redis.error_reply('CORRUPTPENDING a later version wrote ' .. set)
-    elseif fades >= 1e13 or averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
+    elseif fades >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
       return redis.error_reply('CORRUPTPENDING ' .. set .. ' holds something other than pending documents')
     end
     if now <= fades then

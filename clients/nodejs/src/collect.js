@@ -17,6 +17,7 @@ class Collector {
   #uptime; // returns the milliseconds since the process joined
   #minute = new Steps(stepOfMinute);
   #hour = new Steps(stepOfHour);
+  #added = -1; // the latest step that the fleet's history has
   #waiting = new Map(); // the latest decision by load of each customer, for a day
 
   /** now returns milliseconds from any start. */
@@ -33,6 +34,7 @@ class Collector {
       add(minute.numbers, `by_${rule}.${level}`, 1);
       if (level !== ruleLevel) add(minute.numbers, 'overridden', 1);
       if (degraded) add(minute.numbers, 'fallback', 1);
+      else if (rule === 'load') add(hour.numbers, 'submitted_hour', 1);
     }
     const decision = decisions.at(-1);
     const latest = { time, rule, level: decision.level, pending: decision.pending, [rule]: decision[rule] };
@@ -48,8 +50,10 @@ class Collector {
   countEnded(ended) {
     for (const { level, latency } of ended) {
       const [time, bucket] = [this.#uptime(), bucketOf(latency)];
+      const hour = this.#hour.current(time).numbers;
       add(this.#minute.current(time).numbers, `waits.${level}.${bucket}`, 1);
-      if (level === 1) add(this.#hour.current(time).numbers, `first_hour.${bucket}`, 1);
+      add(hour, 'ended_hour', 1);
+      if (level === 1) add(hour, `first_hour.${bucket}`, 1);
     }
   }
 
@@ -86,6 +90,24 @@ class Collector {
       };
     });
     return { ...report, busiest };
+  }
+
+  /**
+   * Returns what report.lua adds to the fleet's history: the fields with the numbers of the steps
+   * that are over and not there yet, and in the end of the current one. Call added when Redis has them.
+   */
+  history(ending = false) {
+    const last = this.#minute.current(this.#uptime()).number - (ending ? 0 : 1);
+    const fields = {};
+    for (const { number, numbers } of this.#minute.all) {
+      if (number <= this.#added || number > last) continue;
+      for (const [path, n] of Object.entries(numbers)) {
+        const [name, level, bucket] = path.split('.');
+        if (name === 'by_count' || name === 'by_load') add(fields, `d${level}`, n);
+        if (name === 'waits') add(fields, `w${level}.${Math.ceil(bucket / 4)}`, n);
+      }
+    }
+    return { fields, added: () => (this.#added = Math.max(this.#added, last)) };
   }
 }
 

@@ -17,7 +17,7 @@ const { enter, optionNames, Store } = require('./store.js');
 // In milliseconds:
 const followEvery = 500;
 const reportEvery = 5_000;
-const listEvery = 60_000;
+const listEvery = 45_000; // and adds to the history, before the collector forgets a step
 const reportLasts = 3_600_000; // then Redis forgets it
 const timeout = 1_000; // nobody waits for these calls
 
@@ -81,27 +81,31 @@ class Member {
     });
   }
 
-  // A SET renews the report for a tenth of the cost of report.lua, which then runs once a minute.
+  // A SET renews the report for a tenth of the cost of report.lua, which then runs every 45 seconds.
   async #report(signal) {
     const now = performance.now();
     const { following, changed } = this.#follower;
     const text = jsonOf({
       ...this.#identity, following: { ...following, detail: following.detail && printable(following.detail, 200) },
-      changed_ms: changed || undefined, degraded: this.#store.isDegraded(), ...this.collector.report(),
+      written_ms: Date.now(), digest: this.#store.digest(), changed_ms: changed || undefined,
+      degraded: this.#store.isDegraded(), ...this.collector.report(),
     });
     const key = this.#store.key(`{fleet}:${this.#identity.id}`);
     const renew = (wire, deadline) => wire.send(['SET', key, text, 'PX', String(reportLasts), 'XX'], key, deadline);
     if (now - this.#listedAt < listEvery && (await this.#store.withDeadline(timeout, signal, renew)) !== null) return;
     this.#mayBeReported = true;
-    [this.#replied] = await this.#list(text, signal);
+    await this.#list(text, signal);
     this.#listedAt = now;
   }
 
-  // Writes a report and lists the member; an empty report removes both.
-  #list(report, signal) {
+  // Writes a report, lists the member and adds to the history; an empty report ends all of it.
+  async #list(report, signal) {
     const { id } = this.#identity;
-    const args = [id, report, String(this.#replied)];
-    return this.#ask('report', [`{fleet}:${id}`, '{fleet}:members', '{fleet}:emptied'], args, signal, { repeatable: true, isReply: isIntegers(1) });
+    const { fields, added } = this.collector.history(report === '');
+    const args = [id, report, String(this.#replied), ...Object.entries(fields).flat().map(String)];
+    const keys = [`{fleet}:${id}`, '{fleet}:members', '{fleet}:emptied', '{fleet}:history'];
+    [this.#replied] = await this.#ask('report', keys, args, signal, { repeatable: true, isReply: isIntegers(1) });
+    added();
   }
 
   #ask(name, keys, args, signal, properties) {

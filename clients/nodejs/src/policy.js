@@ -18,7 +18,8 @@ const fewerLoads = [[], [], [32_768], [8_192, 32_768], [128, 8_192, 32_768], [8,
 /**
  * Returns the policies of a store: { last, forTier }. last is the last level that any of them
  * gives; forTier(name) returns what decides for a tier: { policy, scripts, lease, levels }, levels
- * being those of the queue, by default as many as policy has. Throws a TypeError or RangeError
+ * being those of the queue, by default as many as policy has; digest(tiered) returns 16 hex digits
+ * of what decides, tiered saying whether customers have tiers. Throws a TypeError or RangeError
  * if a policy is wrong, or has too many levels.
  */
 function policiesOf({ policy, tiers }, lease, queueLevels) {
@@ -34,7 +35,15 @@ function policiesOf({ policy, tiers }, lease, queueLevels) {
     return [name, withScripts(filledTier)];
   }));
   const withoutTier = withScripts(filled);
-  return { last, forTier: (name) => byTier.get(name) ?? withoutTier };
+  return { last, forTier: (name) => byTier.get(name) ?? withoutTier, digest: (tiered) => digestOf([['', withoutTier], ...(tiered ? sortedByName(byTier) : [])]) };
+}
+
+const sortedByName = (byTier) => [...byTier].sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+
+// The scripts have all numbers in their text, so processes with the same digest decide alike.
+function digestOf(tiers) {
+  const lines = tiers.map(([name, { scripts: { next, submit } }]) => `${name}\n${next.sha1}\n${submit.sha1}\n`);
+  return sha1(lines.join('')).slice(0, 16);
 }
 
 const defaultPolicy = () => fillPolicy({});
@@ -109,7 +118,9 @@ function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns, inOrder
 }
 
 /** Returns a script with the digest by which Redis knows it. */
-const scriptOf = (text) => ({ text, sha1: createHash('sha1').update(text).digest('hex') });
+const scriptOf = (text) => ({ text, sha1: sha1(text) });
+
+const sha1 = (text) => createHash('sha1').update(text).digest('hex');
 
 function withBlocks(text, blocks) {
   for (const [name, lines] of Object.entries(blocks)) {

@@ -159,6 +159,7 @@ class Store {
       key: (end) => Buffer.from(`${this.#prefix}:${end}`),
       withDeadline: (...args) => this.#withDeadline(...args),
       isDegraded: () => this.degraded,
+      digest: () => this.#policies.digest(this.#tierOf !== undefined),
       // Calls in progress end by the policies with which they began.
       applyPolicies: (policies) => (this.#policies = policies ? policiesOf(policies, this.#lease, this.last) : this.#ownPolicies),
     });

@@ -174,7 +174,7 @@ describe('faults', { concurrency: true }, () => {
 
       withServer('a member reports that the policies cannot be reached', ([, , , key]) => (key.endsWith(':policies') ? '+nonsense\r\n' : integers(1)), async (server) => {
         const member = join(make(server.url));
-        const report = () => server.scripts.find(([, , , key]) => key.includes('{fleet}'))?.[7];
+        const report = () => server.scripts.find(([, , , key]) => key.includes('{fleet}'))?.[8];
         await server.until(report);
         await member.close();
         assert.deepEqual(JSON.parse(report()).following, { version: 0, own: true, code: 'unreachable' });

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect, isDeepStrictEqual } from 'node:util';
-import { join, keysOf, NotCounted } from 'docpriority';
+import { join, NotCounted } from 'docpriority';
 import { createClient } from 'redis';
 import { clients, newest, oddSettings } from './clients.mjs';
 
@@ -37,7 +37,7 @@ describe('a member', { skip }, () => {
     } finally {
       await member.close();
       const left = await redis.keys(`${prefix}:*`);
-      assert.deepEqual(left.filter((key) => key.includes(':{fleet}:') && !key.endsWith(':emptied')), []);
+      assert.deepEqual(left.filter((key) => key.includes(':{fleet}:') && !/:(emptied|history:\d+)$/.test(key)), []);
       if (left.length > 0) await redis.del(left);
     }
   });
@@ -46,7 +46,7 @@ describe('a member', { skip }, () => {
   const setPolicies = (version, policies) => redis.set(`${prefix}:{control}:policies`, JSON.stringify({ version, changed: version, by: 'mary', why: 'a test', policies }));
   /** Returns the only report of the fleet. */
   async function readReport() {
-    const keys = (await redis.keys(`${prefix}:{fleet}:*`)).filter((key) => !/:(members|emptied)$/.test(key));
+    const keys = (await redis.keys(`${prefix}:{fleet}:*`)).filter((key) => !/:(members|emptied|history:\d+)$/.test(key));
     assert.ok(keys.length < 2, `${keys}`);
     return keys.length === 1 ? JSON.parse(await redis.get(keys[0])) : undefined;
   }
@@ -98,55 +98,18 @@ describe('a member', { skip }, () => {
     await follows(1);
   });
 
-  withMember('a report has what callers got', { name: 'worker 4' }, async (member) => {
-    await redis.set(keysOf('umbrella', prefix).override, '=2');
-    await member.nextN('acme', 4);
-    await member.next(Buffer.from([0xff]));
-    await member.submit('umbrella', 'a');
-    await member.submitN('umbrella', ['b', 'c']);
-    await member.done('umbrella', 'a');
-    await member.doneN('umbrella', ['a', 'b']);
-    await assert.rejects(member.next(''), RangeError);
-    await redis.set(keysOf('corrupt', prefix).count, 'something');
-    await assert.rejects(member.nextN('corrupt', 3));
-    await setPolicies(1, { thresholds: [-7] });
-    await follows(1); // it is reported at once, with all of it
-    const { id, host, version, up_ms: up, window_ms: window, waits, first_hour: firstHour, ...report } = await readReport();
-    const ages = report.busiest.map(({ ago_ms: ago }) => ago);
-    for (const busy of report.busiest) {
-      delete busy.ago_ms;
-      busy.hour = busy.hour.replace(/^\d+ /, '');
-    }
-    assert.deepEqual(report, {
-      format: 1, name: 'worker 4', language: 'nodejs', pid: process.pid, levels: 9, overrides: true, degraded: false,
-      following: { version: 1, own: false }, by_count: { 1: 4, 2: 1 }, by_load: { 2: 3 }, overridden: 2, fallback: 0,
-      errors: { invalid: 1, corrupt: 3 },
-      busiest: [
-        { customer: 'acme', documents: 4, rule: 'count', level: 2, count: -3, hour: '4 2' },
-        { customer: 'umbrella', documents: 3, rule: 'load', level: 2, load: 9, pending: 3, hour: '3 2' },
-        { customer_base64: '/w==', documents: 1, rule: 'count', level: 1, count: 0, hour: '1 1' },
-      ],
-    });
-    await member.reset(Buffer.from([0xff])); // redis.keys would not give it back
-    assert.deepEqual(Object.values(waits[2]).reduce((a, b) => a + b), 2);
-    assert.equal(firstHour, undefined);
-    assert.ok(host && version && up >= window && window >= 0 && ages.every((ago) => ago >= 0 && ago <= up), ages);
-    assert.equal(await redis.zScore(`${prefix}:{fleet}:members`, id) > Date.now() - 86_400_000, true);
-    const ttl = await redis.pTTL(`${prefix}:{fleet}:${id}`);
-    assert.ok(ttl > 3_000_000 && ttl <= 3_600_000, ttl);
-  });
-
   test('close removes the report, takes no more calls, and may come first or twice', async () => {
     const member = join(clients['ioredis 6'](url), { prefix });
     await until('there is a report', readReport);
     const last = member.next('acme');
     await Promise.all([member.close(), member.close()]);
     assert.equal((await last).level, 1);
-    assert.deepEqual(await redis.keys(`${prefix}:{fleet}:*`), []);
+    assert.equal(await readReport(), undefined);
     await assert.rejects(member.next('acme'), NotCounted);
     await member.close();
     await join(clients['ioredis 6'](url), { prefix }).close();
-    assert.deepEqual(await redis.keys(`${prefix}:{fleet}:*`), []);
-    await redis.del(keysOf('acme', prefix).count);
+    assert.equal(await readReport(), undefined);
+    assert.equal(await redis.exists(`${prefix}:{fleet}:members`), 0);
+    await redis.del(await redis.keys(`${prefix}:*`));
   });
 });

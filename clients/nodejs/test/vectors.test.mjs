@@ -80,7 +80,7 @@ test('reports are as in the vectors', async (t) => {
     await t.test(name, () => {
       let now = 1e6;
       const collector = new Collector(() => now);
-      for (const { at_ms: at, do: what, levels, count, load, pending = 0, overridden, fallback: degraded, ended, class: kind, documents, report, ...step } of steps) {
+      for (const { at_ms: at, do: what, levels, count, load, pending = 0, overridden, fallback: degraded, ended, class: kind, documents, report, history = {}, ending, ...step } of steps) {
         now = 1e6 + at;
         const customer = (step.customer ? Buffer.from(step.customer) : Buffer.from(step.customer_base64 ?? '', 'base64')).toString('latin1');
         const decisions = levels?.map((level) => ({ level, count, load, pending, ruleLevel: overridden ? level + 1 : level, degraded }));
@@ -88,6 +88,11 @@ test('reports are as in the vectors', async (t) => {
         if (what === 'submit') collector.countDecisions('load', customer, decisions);
         if (what === 'done') collector.countEnded(ended.map(([latency, level]) => ({ latency, level })));
         if (what === 'error') collector.countFailure(documents, errors[kind]);
+        if (what === 'history') {
+          const { fields, added } = collector.history(ending);
+          added();
+          assert.deepEqual(fields, history);
+        }
         if (what !== 'report') continue;
         const got = Object.entries(JSON.parse(jsonOf(collector.report())));
         assert.deepEqual(Object.fromEntries(got.filter(([, value]) => Object.keys(value).length > 0 || typeof value === 'number')), report);
@@ -115,9 +120,9 @@ test('the policies of the vectors are followed', async (t) => {
   for (const { name, own, steps } of vectors('following.json').cases) {
     await t.test(name, async () => {
       const process = processOf(own);
-      for (const { policies_key: text, version, code, policies } of steps) {
+      for (const { policies_key: text, version, code, digest, policies } of steps) {
         const following = await process.read(text);
-        assert.deepEqual([following.version, following.code], [version, code], following.detail);
+        assert.deepEqual([following.version, following.code, process.digest()], [version, code, digest], following.detail);
         for (const [tier, policy] of Object.entries(policies)) assert.deepEqual(process.policyOf(tier), policy, tier);
       }
     });
@@ -144,13 +149,14 @@ function processOf({ tiers = {}, ...policy }) {
   let policies = own;
   let text;
   const apply = (read) => (policies = read ? policiesOf(read, 86_400_000, own.last) : own);
-  const follower = new Follower(async (head) => (head && text.startsWith(head) ? [Date.now()] : [Date.now(), text]), apply);
+  const follower = new Follower(async (head) => (head && text.startsWith(head) ? [Date.now(), 0] : [Date.now(), 0, text]), apply);
   return {
     read: async (key = '') => {
       text = key;
       await follower.poll();
       return follower.following;
     },
+    digest: () => policies.digest(true),
     policyOf: (tier) => {
       const { thresholds, resetInterval, resetMode, loads, turns, inOrder } = policies.forTier(tier).policy;
       return { thresholds, reset_interval_ms: resetInterval, reset_mode: resetModes[resetMode], loads, turns, ...(inOrder && { in_order: true }) };

@@ -139,6 +139,11 @@ class Reports(unittest.TestCase):
             for step in case["steps"]:
                 now = step["at_ms"]
                 note(window, step)
+                if step["do"] == "history":
+                    fields, last = window.history(step.get("ending", False))
+                    window.added(last)
+                    with self.subTest(case["name"], at=step["at_ms"]):
+                        self.assertEqual(fields, step.get("history", {}))
                 if step["do"] == "report":
                     got = json.loads(fitted(window.fields()))
                     with self.subTest(case["name"], at=step["at_ms"]):
@@ -165,6 +170,7 @@ class Following(unittest.TestCase):
             for number, step in enumerate(case["steps"], 1):
                 with self.subTest(case["name"], step=number):
                     self.assertEqual(process.reads(step.get("policies_key", "")), (step["version"], step.get("code")))
+                    self.assertEqual(process.calls.digest(), step["digest"])
                     for tier, policy in step["policies"].items():
                         self.assertEqual(process.policy_of(tier), policy)
 
@@ -184,8 +190,8 @@ class Process:
 
     def __init__(self, own: dict[str, Any]) -> None:
         tiers = {name: Policy(**policy) for name, policy in own.pop("tiers", {}).items()}
-        self._calls = Calls("priority", Policy(**own), tiers, lambda customer: customer, timedelta(days=1), True)
-        self._follower = Follower(self._calls)
+        self.calls = Calls("priority", Policy(**own), tiers, lambda customer: customer, timedelta(days=1), True)
+        self._follower = Follower(self.calls)
 
     def reads(self, policies: str) -> tuple[int, Optional[str]]:
         """Returns the version that the process follows then, and the code for why it is not the newest."""
@@ -196,7 +202,7 @@ class Process:
         return following["version"], following.get("code")
 
     def policy_of(self, tier: str) -> dict[str, Any]:
-        policy = self._calls.policies.policy_of(tier)
+        policy = self.calls.policies.policy_of(tier)
         return {
             "thresholds": list(policy.thresholds), "reset_interval_ms": policy.reset_interval // timedelta(milliseconds=1),
             "reset_mode": policy.reset_mode.value.replace("since_", "").replace("_", "-"), "loads": list(policy.loads), "turns": policy.turns,

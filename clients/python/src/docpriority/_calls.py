@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -83,6 +84,7 @@ class Calls:
         self.reads_overrides = overrides or accounts
         self.accounts = accounts
         self.window: Optional[Window] = None  # what a member reports
+        self._digested: tuple[Optional[Policies], str] = (None, "")
         self._costs, self._times = Costs(), Costs()  # that submit and done are told
 
     def memory(self) -> Memory:
@@ -96,6 +98,13 @@ class Calls:
     def key(self, tag: str, end: str) -> bytes:
         """Returns a key that belongs to no customer."""
         return self._prefix + f":{{{tag}}}:{end}".encode()
+
+    def digest(self) -> str:
+        """Returns what decides, in 16 hex digits: two processes with the same digest decide alike."""
+        if self._digested[0] is not self.policies:
+            lines = [f"{name}\n{self.script('next', policy).sha1}\n{self.script('submit', policy).sha1}\n" for name, policy in self.policies.decisive]
+            self._digested = (self.policies, hashlib.sha1("".join(lines).encode("utf-8", "replace")).hexdigest()[:16])
+        return self._digested[1]
 
     def script(self, name: str, policy: Policy) -> Script:
         return script_of(name, policy, self.own_policies.last, self.lease)

@@ -25,6 +25,7 @@ from ._report import Window, fitted, printable
 from ._scripts import plain_script
 
 FOLLOW_SECONDS, REPORT_SECONDS = 0.5, 5.0
+_ADD_SECONDS = 45.0  # to the history: before the window forgets a step
 _TIMEOUT = 1.0  # seconds, for a background call: policies may be long, and no caller waits
 _MOST_BYTES_OF_A_NAME = 100
 
@@ -49,6 +50,7 @@ class Member:
         self._following = self._reported = follower.following
         self._cannot_report = False
         self._replied = 0  # by report.lua, the latest time; 0: never
+        self._add_at = 0.0
 
     def round(self) -> Steps[float]:
         """Does what is due now, and returns how many seconds to wait for the next round."""
@@ -61,7 +63,7 @@ class Member:
         if now >= self._report_at or self._following != self._reported:
             self._report_at, self._reported = now + _about(REPORT_SECONDS), self._following
             try:
-                self._replied = yield from self._write(fitted(self._report()))
+                yield from self._write(fitted(self._report()), now >= self._add_at)
                 self._cannot_report = False
             except PriorityError as error:
                 if not self._cannot_report:
@@ -71,23 +73,29 @@ class Member:
 
     def leave(self, timeout: float) -> Steps[None]:
         """Removes the report, permanently or until the next round."""
-        self._report_at, self._replied = time.monotonic(), 0
         with suppress(PriorityError):  # a report that stays expires
-            yield from self._write(b"", timeout)
+            yield from self._write(b"", True, timeout)
+        self._report_at, self._replied = time.monotonic(), 0
 
     def _report(self) -> dict[str, Any]:
         return {
-            **self._who, "levels": self._calls.own_policies.last, "overrides": self._calls.reads_overrides, "accounts": self._calls.accounts,
+            **self._who, "written_ms": time.time_ns() // 1_000_000, "digest": self._calls.digest(), "levels": self._calls.own_policies.last, "overrides": self._calls.reads_overrides, "accounts": self._calls.accounts,
             "degraded": self._fallback is not None and self._fallback.degraded,
             "following": self._following, "changed_ms": self._follower.changed, **self.window.fields(),
         }  # fmt: skip
 
-    def _write(self, report: bytes, timeout: float = _TIMEOUT) -> Steps[int]:
-        """Writes the report, or removes it, and returns Redis's time."""
-        keys = [self._calls.key("fleet", end) for end in (self._id, "members", "emptied")]
-        arguments = [self._id.encode(), report, str(self._replied).encode()]
+    def _write(self, report: bytes, adds: bool, timeout: float = _TIMEOUT) -> Steps[None]:
+        """Writes the report, or removes it, and perhaps adds to the history."""
+        keys = [self._calls.key("fleet", end) for end in (self._id, "members", "emptied", "history")]
+        fields, last = self.window.history(ending=not report) if adds else ({}, -1)
+        arguments = [self._id.encode(), report, b"%d" % self._replied]
+        for field, number in fields.items():
+            arguments += [field.encode(), b"%d" % number]
         call = Call("report", plain_script("report"), keys, arguments, Lost.MAY_BE_REPEATED, 1, lambda reply, degraded: int(reply[0]))
-        return (yield from course(call, self._nodes, Deadline(timeout)))
+        self._replied = yield from course(call, self._nodes, Deadline(timeout))
+        if adds:
+            self.window.added(last)
+            self._add_at = time.monotonic() + _ADD_SECONDS
 
     def _log_following(self) -> None:
         before, self._following = self._following, self._follower.following

@@ -162,13 +162,23 @@ class Policies:
         """Returns policies that operators set in place of these, for customers of the same tiers."""
         if policy.last > self.last:
             raise ValueError(f"its queue has {self.last} levels, the policies {policy.last}")
-        return Policies(policy, tiers, self._tier_of or (lambda customer: None))
+        return Policies(policy, tiers, self._tier_of or _no_tier)
+
+    @property
+    def decisive(self) -> list[tuple[str, Policy]]:
+        """The policies that decide, by the bytes of their tiers' names: first the one for customers without a tier, named ""."""
+        tiers = {} if self._tier_of is _no_tier else self._tiers
+        return [("", self._policy), *sorted(tiers.items(), key=lambda item: str(item[0]).encode("utf-8", "replace"))]
 
     def policy_of(self, customer: Name) -> Policy:
         if not self._tiers or self._tier_of is None:
             return self._policy
         tier = self._tier_of(customer)
         return self._policy if tier is None else self._tiers.get(tier, self._policy)
+
+
+def _no_tier(customer: Any) -> None:
+    """The tier of all customers where a store has no ``tier_of``."""
 
 
 def seconds_of(what: str, time: Union[timedelta, float]) -> float:

@@ -104,6 +104,7 @@ class Window:
         self._joined = clock()
         self._lock = Lock()
         self._minute, self._hour = _Steps(_STEP), _Steps(_PART)
+        self._added = -1  # the latest step that the fleet's history has
         self._waiting: dict[bytes, _Latest] = {}  # decisions by load
 
     def decided(self, rule: str, customer: bytes, decisions: Sequence[Decision]) -> None:
@@ -112,7 +113,10 @@ class Window:
             minute, hour = self._minute.at(latest.at), self._hour.at(latest.at)
             minute.numbers.update((f"by_{rule}", decision.level) for decision in decisions)
             minute.numbers["overridden",] += sum(decision.level != decision.rule_level for decision in decisions)
-            minute.numbers["fallback",] += len(decisions) if latest.decision.degraded else 0
+            if latest.decision.degraded:
+                minute.numbers["fallback",] += len(decisions)
+            elif rule == "load":
+                hour.numbers["submitted_hour",] += len(decisions)
             minute.count(customer, len(decisions), latest)
             hour.count(customer, len(decisions), latest)
             if rule == "load":
@@ -126,6 +130,7 @@ class Window:
             for document in ended:
                 bucket = bucket_of(document.latency)
                 minute.numbers["waits", document.level, bucket] += 1
+                hour.numbers["ended_hour",] += 1
                 if document.level == 1:
                     hour.numbers["first_hour", bucket] += 1
 
@@ -157,6 +162,25 @@ class Window:
             text = " ".join(f"{(up - part.first) // 1000} {part.documents} {part.latest.decision.level}" for part in customer_parts)
             fields["busiest"].append(_busy(name, customer.documents, up - latest.at, latest, text))
         return fields
+
+    def history(self, ending: bool = False) -> tuple[dict[str, int], int]:
+        """Returns what report.lua adds to the fleet's history: the steps that are over and not there yet, and in the end
+        the current one; and the number of the last of them, to call ``added`` with when Redis has them."""
+        with self._lock:
+            last = self._minute.at(self._up()).number - (not ending)
+            steps = [step for step in self._minute.all if self._added < step.number <= last]
+            fields: Counter[str] = Counter()
+            for step in steps:
+                for (name, *path), number in step.numbers.items():
+                    if name in ("by_count", "by_load"):
+                        fields[f"d{path[0]}"] += number
+                    elif name == "waits":
+                        fields[f"w{path[0]}.{-(-path[1] // 4)}"] += number
+        return fields, last
+
+    def added(self, last: int) -> None:
+        with self._lock:
+            self._added = max(self._added, last)
 
     def _up(self) -> int:
         return self._clock() - self._joined
