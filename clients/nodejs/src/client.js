@@ -6,6 +6,7 @@
 
 const { isAscii } = require('node:buffer');
 const { getEventListeners, setMaxListeners } = require('node:events');
+const { setTimeout: sleep } = require('node:timers/promises');
 const { isNoScript, isReplica, Lost, Refused, Unsent } = require('./classify.js');
 const { kindOf } = require('./check.js');
 
@@ -13,11 +14,16 @@ const { kindOf } = require('./check.js');
 const renewEvery = 2_000; // a client is replaced no more often
 const replacedLasts = 60_000; // a client that was replaced ends then, because no call waits for it any more
 
+const maxUnanswered = 10_000; // commands of a client; further calls wait
+
+const canTake = (client) => client.isReady && client.unanswered < maxUnanswered;
+
 class Wire {
   #newClient;
   #client;
   #replacement; // the client that is used instead once it is ready
   #openedAt; // when the newest client was opened
+  #change; // a promise while calls wait for a client to be ready
   #clients = new Map(); // those that have not ended, with the scripts that each has loaded, by their SHA-1s
 
   constructor(client) {
@@ -26,10 +32,16 @@ class Wire {
 
   /** Sends a command and returns the reply; key is for a cluster. Rejects with Refused, Unsent or Lost. */
   async send(args, key, deadline) {
-    const client = await this.#ready(deadline);
+    let client;
+    do client = await this.#ready(deadline);
+    while (!canTake(client)); // many calls may have been told at once that there is room
     if (deadline.isOver) throw new Unsent(`it was not sent: ${deadline.reason}`);
     try {
-      return await deadline.race(client.send(args, key, deadline.signal));
+      const reply = client.send(args, key);
+      const settle = () => client.unanswered--;
+      client.unanswered++;
+      reply.then(settle, settle);
+      return await deadline.race(reply);
     } catch (error) {
       const failure = error instanceof Lost ? error : client.failureOf(error);
       // The network may have dropped the connection silently, and a replica may be the
@@ -75,19 +87,28 @@ class Wire {
     return load;
   }
 
-  // It polls. If all calls waited for one promise, it would keep something of each in memory until
-  // an outage is over.
   async #ready(deadline) {
     let client = this.#current();
-    while (!client.isReady) {
+    while (!canTake(client)) {
       const cause = client.connectionError;
       if (/^(WRONGPASS|NOAUTH|NOPERM) /.test(cause?.message)) throw new Refused(cause.message, { cause });
-      if (client.failed || !(await deadline.pause(5))) {
-        throw new Unsent(deadline.isOver && !deadline.timedOut ? `it was not sent: ${deadline.reason}` : `no connection in time: ${cause?.message ?? 'the server does not answer'}`, { cause });
+      if (!client.failed) await deadline.race((this.#change ??= this.#awaitChange())).catch(() => {});
+      if (client.failed || deadline.isOver) {
+        throw new Unsent(deadline.canceled ? `it was not sent: ${deadline.reason}` : `no connection in time: ${cause?.message ?? 'the server does not answer'}`, { cause });
       }
-      if (!client.failed) client = this.#current();
+      client = this.#current();
     }
     return client;
+  }
+
+  // Many calls may wait for a client at once, so one timer looks for all of them. Their promise
+  // is settled after a while in any case: it keeps something of each call, even of those that have ended.
+  async #awaitChange() {
+    const client = this.#client;
+    let polls = 0;
+    do await sleep(5, undefined, { ref: false });
+    while (++polls < 20 && !canTake(client) && !client.failed && !this.#replacement?.isReady);
+    this.#change = undefined;
   }
 
   #current() {
@@ -162,6 +183,7 @@ const ioredisClusterOptions = {
 };
 
 class Ioredis {
+  unanswered = 0; // commands
   connectionError; // why there is no connection, if that is known
   #redis;
 
@@ -207,7 +229,8 @@ class Ioredis {
   }
 }
 
-// For node-redis, which resends nothing. It takes a command out of its queue when the signal aborts.
+// For node-redis, which resends nothing. Its queue gets only what can be written at once, and nothing is
+// taken out of it again, because node-redis 5 may then write nothing that comes later.
 const nodeRedisOptions = {
   RESP: 2,
   commandOptions: {},
@@ -216,21 +239,21 @@ const nodeRedisOptions = {
 };
 const nodeRedisNodeOptions = {
   url: undefined, // what it says is in the other options
-  disableOfflineQueue: false,
+  disableOfflineQueue: true, // a queue that outlives its connection also gives commands the replies to others
   commandsQueueMaxLength: undefined,
   emitInvalidate: false,
   maintNotifications: 'disabled',
   readonly: false,
 };
+const commandOptions = { typeMapping: {}, timeout: undefined };
 
 class NodeRedis {
+  unanswered = 0; // commands
   connectionError; // why there is no connection, if that is known
-  isReady = false; // once it has connected, it queues commands while it reconnects
   failed = false; // whether it has given up connecting
   #client;
   #isCluster;
-  #unsent = new Set(); // what takes commands back, unless they have been written
-  #turn; // of the event loop, in which a connection broke
+  #isConnected = false; // a cluster connects to its nodes later
   #ending = new AbortController(); // closes the socket that is still connecting, which destroy leaves alone
 
   constructor(client) {
@@ -240,7 +263,6 @@ class NodeRedis {
     const { signal } = this.#ending;
     setMaxListeners(0, signal);
     const reconnectStrategy = (tries) => {
-      this.#takeBack();
       for (const listener of getEventListeners(signal, 'abort')) signal.removeEventListener('abort', listener);
       return !signal.aborted && pauseToConnect(tries);
     };
@@ -253,49 +275,30 @@ class NodeRedis {
       : client.duplicate({ ...nodeRedisOptions, ...nodeRedisNodeOptions, ...withSocket({ socket: settings.socket }) });
     for (const broken of ['error', 'node-error']) this.#client.on(broken, (error) => (this.connectionError = error));
     for (const ready of ['ready', 'node-ready']) this.#client.on(ready, () => (this.connectionError = undefined));
-    this.#client.connect().then(() => (this.isReady = true), (error) => {
+    this.#client.connect().then(() => (this.#isConnected = true), (error) => {
       this.failed = true;
       this.connectionError ??= error;
     });
   }
 
-  send(args, key, abortSignal) {
-    return this.#command(abortSignal, (options) => (this.#isCluster ? this.#client.sendCommand(key, false, args, options) : this.#client.sendCommand(args, options)));
+  get isReady() {
+    return this.#isCluster ? this.#isConnected : this.#client.isReady;
+  }
+
+  send(args, key) {
+    return this.#isCluster ? this.#client.sendCommand(key, false, args, commandOptions) : this.#client.sendCommand(args, commandOptions);
   }
 
   load(text) {
     const nodes = this.#isCluster ? this.#client.masters.map((master) => this.#client.nodeClient(master)) : [this.#client];
-    return nodes.map((node) => this.#command(undefined, async (options) => (await node).sendCommand(['SCRIPT', 'LOAD', text], options)));
-  }
-
-  async #command(abortSignal, send) {
-    await this.#turn;
-    const unsent = new AbortController();
-    const abort = () => unsent.abort();
-    if (abortSignal?.aborted) abort();
-    abortSignal?.addEventListener('abort', abort);
-    this.#unsent.add(unsent);
-    try {
-      return await send({ abortSignal: unsent.signal, typeMapping: {}, timeout: undefined });
-    } finally {
-      this.#unsent.delete(unsent);
-      abortSignal?.removeEventListener('abort', abort);
-    }
-  }
-
-  // When a connection breaks, node-redis 5 still writes what it has queued in this turn of the event
-  // loop, and later takes the replies to other commands for these. So it gives them back, and gets none.
-  // (The newest first: in another order, 5.0 loses those that come later.)
-  #takeBack() {
-    for (const unsent of [...this.#unsent].reverse()) unsent.abort();
-    this.#turn = new Promise(setImmediate);
+    return nodes.map(async (node) => (await node).sendCommand(['SCRIPT', 'LOAD', text], commandOptions));
   }
 
   failureOf(error) {
     const { message, code } = error;
     if (code === undefined && /^([A-Z][A-Z0-9]{2,}|@user_script:) /.test(message)) return new Refused(message, { cause: error });
     const cause = this.connectionError ?? error;
-    if (/^The (command was aborted|client is (closed|offline)|queue is full)|^Cannot find node |^Too many Cluster redirections/.test(message)) {
+    if (/^The client is (closed|offline)|^Cannot find node |^Too many Cluster redirections/.test(message)) {
       return new Unsent(`no connection in time: ${cause.message}`, { cause });
     }
     return new Lost(`no answer came: ${cause.message}`, { cause });

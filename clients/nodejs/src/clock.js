@@ -8,8 +8,8 @@ class Clock {
   #ahead; // milliseconds; undefined: it is not known
 
   /** Returns when a call ends by Redis's clock, or a little later; 0: that is not known. */
-  deadlineOf({ endsAt }) {
-    return this.#ahead === undefined ? 0 : Math.ceil(endsAt + this.#ahead);
+  deadlineOf({ left }) {
+    return this.#ahead === undefined ? 0 : Math.ceil(performance.now() + left + this.#ahead);
   }
 
   /** Learns from the reply to a call that was sent then. Of several, the least is the best. */

@@ -7,27 +7,25 @@ const { setTimeout: sleep } = require('node:timers/promises');
 const { inspect } = require('node:util');
 const { Lost } = require('./classify.js');
 
+const looks = 10; // at the clock, in the time of a call
+
 class Deadline {
+  isOver = false;
   /** Whether the timeout has ended it, and not the caller. */
   timedOut = false;
-  #controller = new AbortController();
-  /** Aborts with an Error when the time is over, or with the caller's reason. */
-  signal = this.#controller.signal;
-  /** When it is over, as performance.now() tells the time. */
-  endsAt;
+  /** Milliseconds until it is over, unless the event loop is busy; up to a look more. */
+  left;
+  /** Why it is over: an Error, or the caller's reason. */
+  cause;
   #timer;
   #callerSignal;
   #lose; // rejects #lost
   #lost = new Promise((_, reject) => (this.#lose = reject));
-  #cancel = () => this.#end(this.#callerSignal.reason);
+  #cancel = () => this.#end({ cause: this.#callerSignal.reason });
 
   constructor(milliseconds, callerSignal) {
     this.#lost.catch(() => {}); // else its rejection would end the process if no call waits for it
-    this.endsAt = performance.now() + milliseconds;
-    this.#timer = setTimeout(() => {
-      this.timedOut = !this.isOver;
-      this.#end(new Error(`it timed out after ${milliseconds} ms`));
-    }, milliseconds);
+    this.#startTimer(milliseconds);
     this.#callerSignal = callerSignal;
     if (callerSignal?.aborted) this.#cancel();
     else if (callerSignal) {
@@ -36,14 +34,13 @@ class Deadline {
     }
   }
 
-  get isOver() {
-    return this.signal.aborted;
+  get canceled() {
+    return this.isOver && !this.timedOut;
   }
 
   /** Says why the time is over. */
   get reason() {
-    const { reason } = this.signal;
-    return reason instanceof Error ? reason.message : inspect(reason);
+    return this.cause instanceof Error ? this.cause.message : inspect(this.cause);
   }
 
   /** Frees what the deadline holds. */
@@ -57,17 +54,28 @@ class Deadline {
     return Promise.race([promise, this.#lost]);
   }
 
-  /** Waits for a while; returns false if the time would end first. */
+  /** Waits for a while; returns false if the time ends first. */
   async pause(milliseconds) {
-    if (this.isOver || this.endsAt - performance.now() < milliseconds) return false;
-    return sleep(milliseconds, true, { signal: this.signal }).catch(() => false);
+    if (this.isOver) return false;
+    return this.race(sleep(milliseconds, true)).catch(() => false);
   }
 
-  // In a busy process the reply may have arrived, but not been read: one turn of the event loop
-  // later it is read. Meanwhile the client gives back the commands that it has not sent.
-  #end(cause) {
+  // While other code keeps the event loop busy, nothing is sent and no reply is read. So such a time
+  // counts no more than the look that it delays, and between two looks the loop makes a whole turn.
+  #startTimer(milliseconds) {
+    const look = Math.ceil(milliseconds / looks);
+    this.left = milliseconds;
+    this.#timer = setTimeout(() => {
+      this.left -= look;
+      if (this.left > 0) return setImmediate(() => this.#timer.refresh());
+      this.#end({ timedOut: true, cause: new Error(`it timed out after ${milliseconds} ms`) });
+    }, look);
+  }
+
+  // The reply may have arrived, but not been read: one turn of the event loop later it is read.
+  #end(how) {
     if (this.isOver) return;
-    this.#controller.abort(cause);
+    Object.assign(this, how, { isOver: true });
     setImmediate(() => this.#lose(new Lost(`no answer came: ${this.reason}`)));
   }
 }

@@ -160,8 +160,8 @@ export interface StoreOptions {
   /** Begins every key; no braces. Default: 'priority'. */
   prefix?: string;
   /**
-   * Milliseconds until a call is given up, a whole number up to 2,147,483,647. It is a timer, so a
-   * busy process may exceed it. Default: 250.
+   * Milliseconds until a call is given up, a whole number up to 2,147,483,647. The time that other
+   * code blocks the event loop is no part of it. Default: 250.
    */
   timeout?: number;
   /** Applies to customers without a tier. Default: {@link defaultPolicy}. */
