@@ -308,25 +308,6 @@ func checkPart(w *world) {
 	}
 }
 
-// checkDones has the server miss Dones: it gets them later, and they do not end what was submitted since.
-func checkDones(w *world) {
-	s := w.site()
-	d := w.open(s.between.addr, enough, fields{"fallback": true})
-	w.warm(d)
-	acme := fields{"customer": []byte("acme"), "documents": documents("missed", "submitted again"), "took_ms": 0}
-	d.must("submit", acme)
-	s.between.let("OOM command not allowed when used memory > 'maxmemory'.")
-	d.must("done", acme)
-	other := w.open(s.Addr, enough, nil)
-	other.must("submit", fields{"customer": []byte("acme"), "documents": documents("submitted again")})
-	s.between.let(pass)
-	redistest.Await(w, "the server gets the Dones", func() bool { return !slices.Contains(s.pending(w, "acme"), "missed") })
-	d.end()
-	if held := s.pending(w, "acme"); !slices.Equal(held, []string{"submitted again"}) {
-		w.Errorf("%q are pending", held)
-	}
-}
-
 // checkFallback has callers go on while the server stands still, and then while it is gone.
 // None gets an error, each is told that the level is a fallback's, and a flood does not
 // reach others. The server decides again when it is back, and has counted nothing while

@@ -62,6 +62,7 @@ var checks = []check{
 	{name: "a fallback answers while the server is away", run: checkFallback},
 	{name: "a fallback answers for those whom a part of Redis refuses", run: checkPart},
 	{name: "a done that the server missed reaches it, and ends nothing that was submitted since", run: checkDones, where: onOneServer}, // a cluster sends both clients through the proxy
+	{name: "a document whose submit comes late, after its done, is not pending", run: checkLate},
 	{name: "a process ends when its input does", run: checkEnd},
 	{name: "customers live on all nodes of a cluster", run: checkNodes, where: onACluster},
 }

@@ -21,6 +21,9 @@ const isReplica = (error) => error instanceof Refused && readOnlyServer.test(err
 /** Tells whether Redis does not know a script. A proxy may put a word in front. */
 const isNoScript = (error) => error instanceof Refused && /^(ERR )?NOSCRIPT /.test(error.message);
 
+/** Tells whether Redis did not run a script because the call's deadline was over, by Redis's clock. */
+const isLate = (error) => error instanceof Refused && error.message.startsWith('LATE ');
+
 /** Returns the class of error that a call ends with, and whether it may be retried. */
 function judge(error, { repeatable, readOnly }) {
   if (error instanceof Unsent) return { Class: NotCounted, again: true };
@@ -38,10 +41,10 @@ function judge(error, { repeatable, readOnly }) {
 // nothing was written. Redis before 7.0 puts other words in front if that happens within a script.
 const readOnlyServer = /^READONLY |-READONLY |READONLY You can't write/;
 const corrupt = /^(CORRUPTCOUNT|CORRUPTPENDING) /;
-const refusedForAMoment = /^((LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|BUSY) |ERR max number of clients reached)/;
+const refusedForAMoment = /^((LATE|LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|BUSY) |ERR max number of clients reached)/;
 const refused = new RegExp(
   '^((NOAUTH|WRONGPASS|NOPERM|OOM|MISCONF|NOREPLICAS|MOVED|ASK|CROSSSLOT) |ERR unknown command|ERR the number of documents|ERR the cost|ERR the delay)' +
     '|-OOM |OOM command not allowed|-MISCONF |-NOREPLICAS ',
 );
 
-module.exports = { Refused, Unsent, Lost, isNoScript, isReplica, judge };
+module.exports = { Refused, Unsent, Lost, isLate, isNoScript, isReplica, judge };

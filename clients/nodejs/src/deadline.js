@@ -13,6 +13,8 @@ class Deadline {
   isOver = false;
   /** Whether the timeout has ended it, and not the caller. */
   timedOut = false;
+  /** Milliseconds until it is over, unless the event loop is busy; up to a look more. */
+  left;
   /** Why it is over: an Error, or the caller's reason. */
   cause;
   #timer;
@@ -61,11 +63,13 @@ class Deadline {
   // While other code keeps the event loop busy, nothing is sent and no reply is read. So such a time
   // counts no more than the look that it delays, and between two looks the loop makes a whole turn.
   #startTimer(milliseconds) {
-    let left = Math.min(looks, milliseconds);
+    const look = Math.ceil(milliseconds / looks);
+    this.left = milliseconds;
     this.#timer = setTimeout(() => {
-      if (--left > 0) return setImmediate(() => this.#timer.refresh());
+      this.left -= look;
+      if (this.left > 0) return setImmediate(() => this.#timer.refresh());
       this.#end({ timedOut: true, cause: new Error(`it timed out after ${milliseconds} ms`) });
-    }, Math.ceil(milliseconds / left));
+    }, look);
   }
 
   // The reply may have arrived, but not been read: one turn of the event loop later it is read.

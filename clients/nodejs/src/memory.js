@@ -84,7 +84,7 @@ class Memory {
     });
     for (const book of books) book.save();
     this.#evict(books.map(({ customer }) => customer), now);
-    return [...reply, ...override];
+    return reply;
   }
 
   done(name, now, { lease }, [cost, , ...documents]) {

@@ -2,30 +2,40 @@
 
 // Runs one script, at most once where that matters, and in time.
 
-const { judge, Lost, Unsent } = require('./classify.js');
+const { isLate, judge, Lost, Unsent } = require('./classify.js');
 const { OutcomeUnknown } = require('./errors.js');
 
 /**
  * Returns the reply. call has the script ({ text, sha1 }), keys, args, isReply, and whether it
  * is repeatable or readOnly; for errors the operation; and if one of the keys is that of an override
- * that may be read by itself, overrideKey.
+ * that may be read by itself, overrideKey. With a clock, which is Redis's, the script takes a deadline
+ * behind args, and replies Redis's time behind at least so many integers: what it would run after the
+ * call has ended, it refuses.
  */
 async function run(wire, call, deadline) {
-  const { script, keys, overrideKey, args, isReply, bound } = call;
+  const { script, keys, overrideKey, args, isReply, bound, clock, integers } = call;
   let isApart = false; // whether the override is read by itself, because the cluster moves the keys' slot, and where one key is, another is not
+  let isTimed = clock !== undefined;
   let mayHaveRun = false;
   let before; // how the previous try ended
   for (let tries = 0; ; ) {
     try {
       const bounds = isApart && (await readBounds(wire, call, deadline));
       const sent = isApart ? keys.filter((key) => key !== overrideKey) : keys;
-      const reply = await wire.runScript(script, [String(sent.length), ...sent, ...args], keys[0], deadline);
+      const sentAt = performance.now();
+      const last = clock ? [String(isTimed ? clock.deadlineOf(deadline) : 0)] : [];
+      const reply = await wire.runScript(script, [String(sent.length), ...sent, ...args, ...last], keys[0], deadline);
       if (!Array.isArray(reply) || !isReply(reply)) throw new Lost('unexpected reply');
+      if (clock && reply.length > integers) clock.learn(reply.pop(), sentAt);
       return isApart ? bound(reply, bounds) : reply;
     } catch (error) {
       if (overrideKey && bound && !isApart && error.message.startsWith('TRYAGAIN ')) {
         isApart = true;
         continue;
+      }
+      if (isTimed && isLate(error)) { // its clock has stepped on, if the call still waits
+        isTimed = false;
+        clock.forget();
       }
       const { Class, again } = judge(error, call);
       mayHaveRun ||= Class === OutcomeUnknown;

@@ -4,6 +4,7 @@
 
 const { bytesOf, checkAmount, checkDelay, checkInteger, checkKind, checkNames, checkPrefix, isObject } = require('./check.js');
 const { Wire } = require('./client.js');
+const { Clock } = require('./clock.js');
 const { Costs } = require('./costs.js');
 const { Deadline } = require('./deadline.js');
 const { NotCounted } = require('./errors.js');
@@ -23,10 +24,10 @@ const optionNames = ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'override
 
 // The keys of each script: its own, the customer's override, and those of the account of a user. Most
 // errors name the first. bound gives a reply the bounds of an override that the script has not read.
-// repeatable and readOnly say what a lost reply means.
+// repeatable and readOnly say what a lost reply means, isTimed whether the script takes a deadline.
 const scripts = {
   next: { kinds: ['count'], accountKinds: ['override'], readsOverride: true, bound: ([level, count, resetIn], bounds) => [level, count, resetIn, level, ...bounds] },
-  submit: { kinds: ['pending'], accountKinds: ['pending', 'override'], readsOverride: true, bound: (reply, bounds) => reply.map((n, i) => (i % 4 === 0 ? clamp(n, ...bounds) : n)), repeatable: true },
+  submit: { kinds: ['pending'], accountKinds: ['pending', 'override'], readsOverride: true, bound: (reply, bounds) => reply.map((n, i) => (i % 4 === 0 ? clamp(n, ...bounds) : n)), repeatable: true, isTimed: true },
   done: { kinds: ['pending'], accountKinds: ['pending'], repeatable: true },
   peek: { kinds: ['count', 'pending'], accountKinds: ['pending', 'override'], readsOverride: true, readOnly: true },
   reset: { kinds: ['count', 'pending'], accountKinds: [] },
@@ -35,6 +36,7 @@ const rules = ['unknown', 'byCount', 'byLoad']; // as peek.lua numbers them
 
 class Store {
   #wire;
+  #clock = new Clock(); // Redis's
   #memory; // a MemoryStore has one instead of a wire
   #fallback;
   #member; // a store of join has one
@@ -234,7 +236,7 @@ class Store {
     const name = bytes.latin1Slice();
     const tier = this.#tierFor(customer); // once a call: the next time tierOf might return another
     if (this.#closing) throw new NotCounted(`docpriority: ${operation} ${keysByKind[scripts[script].kinds[0]]}: the store is closed`);
-    const running = this.#answer({ operation, script, name, keysByKind, tier, args, read, isReply: isIntegers(integers) }, signal);
+    const running = this.#answer({ operation, script, name, keysByKind, tier, args, read, integers, isReply: isIntegers(integers) }, signal);
     this.#calls.add(running);
     try {
       const { reply, degraded = false } = await running;
@@ -253,7 +255,7 @@ class Store {
   }
 
   #askRedis({ script, name, keysByKind, tier, ...call }, signal) {
-    const { kinds, accountKinds, readsOverride, ...properties } = scripts[script];
+    const { kinds, accountKinds, readsOverride, isTimed, ...properties } = scripts[script];
     const keys = kinds.map((kind) => keysByKind[kind]);
     let overrideKey = readsOverride && this.#overrides ? keysByKind.override : undefined;
     if (overrideKey) keys.push(overrideKey);
@@ -263,7 +265,7 @@ class Store {
       keys.push(...accountKinds.map((kind) => keysOfAccount[kind]));
       overrideKey = undefined; // no use to read it by itself: the script needs the account's keys, too
     }
-    const request = { ...call, ...properties, keys, overrideKey, levels: tier.levels, script: tier.scripts[script] };
+    const request = { ...call, ...properties, keys, overrideKey, levels: tier.levels, script: tier.scripts[script], clock: isTimed ? this.#clock : undefined };
     return this.#withDeadline(this.#timeout, signal, (wire, deadline) => run(wire, request, deadline));
   }
 

@@ -54,6 +54,9 @@ class Call(Generic[T]):
     documents: int = 0
     answer: Callable[[Memory], list[int]] = lambda memory: []
     takes: tuple[type, ...] = (int,)  # the types of the items
+    # The script takes a deadline behind all arguments, and replies Redis's time behind all else. What Redis would run
+    # after the call has ended, it refuses.
+    timed: bool = False
     counts_for: bytes = b""  # the customer, if the call counts documents
     override: Optional[Call[Optional[Bounds]]] = None  # which reads the override by itself
     bounded: Callable[[list[int], Bounds], list[int]] = lambda reply, bounds: reply  # a reply without the override, with it
@@ -151,7 +154,7 @@ class Calls:
         return Call(
             operation, self.script("submit", policy), [keys.pending, *self._overrides(name, "pending")],
             [part for pair in zip(ids, arguments) for part in pair], Lost.MAY_BE_REPEATED, 4 * len(ids), read, len(ids),
-            lambda memory: memory.submit(name, policy, ids, relative, delays), counts_for=name, override=self._override_alone(name),
+            lambda memory: memory.submit(name, policy, ids, relative, delays), timed=True, counts_for=name, override=self._override_alone(name),
             bounded=lambda reply, bounds: [item if i % 4 else bounds.level(item) for i, item in enumerate(reply)],
         )  # fmt: skip
 

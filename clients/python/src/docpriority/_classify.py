@@ -34,7 +34,7 @@ class Unanswered(Failure):
 
 _CORRUPT = ("CORRUPTCOUNT ", "CORRUPTPENDING ")
 # Nothing was changed; a retry may soon work, or never will.
-_FOR_A_MOMENT = ("NOSCRIPT ", "LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ", "ERR max number of clients reached")
+_FOR_A_MOMENT = ("NOSCRIPT ", "LATE ", "LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ", "ERR max number of clients reached")
 _FOR_GOOD = (
     "MOVED ", "ASK ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ", "CROSSSLOT ",
     "ERR unknown command", "ERR the number of documents", "ERR the cost", "ERR the delay",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import time
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Callable, NamedTuple, Optional, Tuple, TypeVar, Union
 
@@ -40,6 +42,27 @@ class Deadline:
 
     def was_mostly_paused(self) -> bool:
         return self._paused > self.timeout / 2
+
+
+class Clock:
+    """How far Redis's clock is ahead of this process's, at most. The replies to timed calls teach it: Redis read its
+    clock after each was sent."""
+
+    _ahead: Optional[float] = None  # milliseconds; None: it is not known
+
+    def deadline(self, deadline: Deadline) -> int:
+        """Returns when a call ends by Redis's clock, or a little later; 0: that is not known."""
+        ahead = self._ahead
+        return 0 if ahead is None else math.ceil(1000 * (time.monotonic() + deadline.left()) + ahead)
+
+    def learn(self, now_there: int, sent: float) -> None:
+        """Learns from the reply to a call that was sent then. Of several, the least is the best."""
+        ahead, known = now_there + 1 - 1000 * sent, self._ahead
+        self._ahead = ahead if known is None else min(known, ahead)
+
+    def forget(self) -> None:
+        """Forgets what is known of a clock that has stepped on."""
+        self._ahead = None
 
 
 class Try(NamedTuple):
@@ -79,6 +102,7 @@ class Nodes:
         self._addresses = dict.fromkeys(addresses)
         self._learned: dict[int, Address] = {}
         self._failing: dict[Address, None] = {}
+        self.clocks: defaultdict[Address, Clock] = defaultdict(Clock)
         # Which servers have which scripts: until when a call may load it, and None afterwards.
         self.scripts: dict[tuple[Address, str], Optional[Deadline]] = {}
 
@@ -119,18 +143,23 @@ def course(call: Call[T], nodes: Nodes, deadline: Deadline) -> Steps[T]:
     key, script = call.keys[0], call.script
     address, asking = nodes.address_of(key), False
     tries, at_once, unknown = 0, 0, False
-    may_have_run = False
+    may_have_run, is_timed = False, call.timed
     before: Failure = Unsent("")
     while True:
         outcome = yield from _loaded(script, nodes, address, deadline)
+        clock, sent = nodes.clocks[address], time.monotonic()
         if not isinstance(outcome, Unsent):
             # Where SCRIPT is not to be had, the text goes along. By EVAL alone, Redis 7.4 and later would forget it again.
             command: list[Union[str, bytes]] = ["EVAL", script.text] if unknown and isinstance(outcome, Failure) else ["EVALSHA", script.sha1]
             command += [str(len(call.keys)), *call.keys, *call.arguments]
+            if call.timed:
+                command.append(str(clock.deadline(deadline) if is_timed else 0))
             outcome = yield Try([("ASKING",), command] if asking else [command], address, deadline)
         if isinstance(outcome, list) and len(outcome) >= call.least and all(type(item) in call.takes for item in outcome):
             if not asking:
                 nodes.answered(key, address)
+            if call.timed and len(outcome) > call.least:
+                clock.learn(outcome.pop(), sent)
             return call.read(outcome, False)
         failure = outcome if isinstance(outcome, Failure) else Unanswered("unexpected reply")
         kind, again = meaning_of(failure, call.lost)
@@ -139,6 +168,10 @@ def course(call: Call[T], nodes: Nodes, deadline: Deadline) -> Steps[T]:
             if failure.text.startswith("NOSCRIPT ") and at_once < _MOST_AT_ONCE:
                 at_once, unknown = at_once + 1, True
                 nodes.scripts.pop((address, script.sha1), None)
+                continue
+            if failure.text.startswith("LATE ") and is_timed and deadline.left() > 0:
+                clock.forget()  # it has stepped on, because the call still waits
+                before, is_timed = failure, False
                 continue
             redirected = nodes.redirected(failure.text, address)
             if redirected is not None:
