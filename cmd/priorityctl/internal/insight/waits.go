@@ -142,7 +142,7 @@ const settled = 30 * time.Second
 func (s *Snapshot) suspects() (who []Worker, says string) {
 	with := func(submitted, ended bool) []Worker {
 		return slices.DeleteFunc(slices.Clone(s.Workers), func(w Worker) bool {
-			return !w.counts || !w.Here || w.LastSeen.Sub(w.Since) < settled || w.Submitted > 0 != submitted || w.Ended > 0 != ended
+			return !w.counts || !w.Here || w.up < settled || w.Submitted > 0 != submitted || w.Ended > 0 != ended
 		})
 	}
 	both := with(true, true)

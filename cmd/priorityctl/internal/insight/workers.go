@@ -50,6 +50,7 @@ type Worker struct {
 	Why     string `json:"why,omitempty"`
 
 	unread bool          // whether its report cannot be read
+	up     time.Duration // how long it had been here when it reported
 	counts bool          // whether it knows Submitted and Ended, and its clock
 	ahead  time.Duration // its clock, of Redis's
 	splits bool          // whether it splits names into accounts and users
@@ -135,7 +136,7 @@ func (s *Snapshot) workerOf(r fleet.Report) Worker {
 		ID: r.ID, Name: cmp.Or(r.Name, r.ID), Language: r.Language, Version: r.Version, Host: r.Host, PID: r.PID,
 		LastSeen: s.At.Add(-r.Age).UTC().Truncate(time.Second), Here: r.Here(),
 		Levels: r.Levels, Degraded: r.Degraded, Overrides: r.Overrides, Following: r.Following, Documents: r.Documents(),
-		Digest: r.Digest, Submitted: r.Submitted, Ended: r.Ended, unread: r.Err != nil, counts: !r.Written.IsZero(), splits: r.Accounts,
+		Digest: r.Digest, Submitted: r.Submitted, Ended: r.Ended, up: r.Up, unread: r.Err != nil, counts: !r.Written.IsZero(), splits: r.Accounts,
 	}
 	if w.counts {
 		w.ahead = r.Written.Sub(s.Now.Add(-r.Age))
