@@ -89,7 +89,7 @@ func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration,
 	r.documents = gauge("documents", "{document}", "Documents of the last minute: by rule and level, or by error type if they were not counted.")
 	r.submitted = gauge("submitted", "{document}", "Documents submitted in the last hour.")
 	r.ended = gauge("ended", "{document}", "Documents that a Done ended in the last hour.")
-	r.pending = gauge("pending", "{document}", "Documents pending by level, at least: of the customers with most, as the reports name them.")
+	r.pending = gauge("pending", "{document}", "Documents pending by level, at least: of the customers with most, as the reports name them. Of each, the levels of the oldest 2,000 are known.")
 	r.oldest = seconds("oldest", "For how long the oldest of these documents has been due, by level.")
 	r.wait = seconds("wait", "Time from when a document was due until Done, of those of the last minute, by level.")
 	r.clock = seconds("clock", "How far a process's clock and Redis's are apart at most.")
@@ -131,6 +131,9 @@ func (r *reported) observe(observer metric.Observer, latest *reading) {
 	observer.ObserveInt64(r.ended, totals.Ended)
 	observer.ObserveInt64(r.others, latest.others())
 	observer.ObserveFloat64(r.clock, latest.apart().Seconds())
+	if latest.unread > 0 {
+		observer.ObserveInt64(r.pending, latest.unread, metric.WithAttributes(levelKey.String("unknown")))
+	}
 	for level, waits := range latest.backlog {
 		at := metric.WithAttributes(levelKey.Int(int(level)))
 		observer.ObserveInt64(r.pending, waits.Pending, at)

@@ -43,6 +43,7 @@ type reading struct {
 	now     time.Time // Redis's; zero: it is not known
 	version int64     // of the policies that Redis has; 0: none, or they cannot be read
 	backlog map[priority.Level]backlog.Level
+	unread  int64 // further pending documents, whose levels were not read
 }
 
 func (r *fleetReader) run(ctx context.Context) {
@@ -68,17 +69,16 @@ func (r *fleetReader) read(ctx context.Context) *reading {
 	now, _ := r.admin.Now(ctx)
 	applied, _ := r.admin.Policies(ctx)
 	latest := &reading{reports: reports, totals: fleet.Add(reports), now: now, version: applied.Version}
-	latest.backlog = r.waiting(ctx, latest)
+	r.readBacklog(ctx, latest)
 	return latest
 }
 
-// waiting returns what waits at each level, of the customers with most pending documents; nil: it
-// cannot be read.
-func (r *fleetReader) waiting(ctx context.Context, latest *reading) map[priority.Level]backlog.Level {
+// readBacklog reads what waits at each level, of the customers with most pending documents.
+func (r *fleetReader) readBacklog(ctx context.Context, latest *reading) {
 	accounts := slices.ContainsFunc(latest.reports, func(report fleet.Report) bool { return report.Accounts })
 	store, err := priority.NewRedisStore(r.client, &priority.RedisOptions{Prefix: r.prefix, Accounts: accounts, Timeout: -1})
 	if err != nil {
-		return nil
+		return
 	}
 	reported := slices.DeleteFunc(slices.Clone(latest.totals.Busiest), func(b fleet.Busy) bool { return b.Pending == 0 })
 	slices.SortFunc(reported, func(a, b fleet.Busy) int { return cmp.Compare(b.Pending, a.Pending) })
@@ -95,13 +95,16 @@ func (r *fleetReader) waiting(ctx context.Context, latest *reading) map[priority
 	}
 	now, err := r.admin.Now(ctx)
 	if err != nil || latest.now.IsZero() {
-		return nil
+		return
 	}
 	documents, err := backlog.Reader{Client: r.client, Store: store, Began: latest.now, Now: now}.Documents(ctx, customers)
 	if err != nil {
-		return nil
+		return
 	}
-	return backlog.Levels(customers, documents)
+	latest.backlog = backlog.Levels(customers, documents)
+	for i, c := range customers {
+		latest.unread += max(c.State.Pending-int64(len(documents[i])), 0)
+	}
 }
 
 // newest returns the version that workers should follow. If Redis has no policies, only the
