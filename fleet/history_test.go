@@ -38,6 +38,7 @@ func TestHistory(t *testing.T) {
 		}
 		for _, m := range members {
 			documents[must(m.Next(ctx, "acme"))(t).Level]++
+			v.Faults.Fail(prioritytest.Fault{Customer: "fleet", Class: priority.ErrOutcomeUnknown, Counted: true, Calls: 1})
 			check(t, m.Close(ctx))
 		}
 		key := ""

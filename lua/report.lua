@@ -45,7 +45,8 @@ else
   call('PEXPIRE', members, listed)
 end
 -- A run whose reply was lost has counted, and this may be a repetition of it: better too few.
-if ARGV[4] and (not ends or ends - listed == ARGV[3] + 0) then
+local again = ends and ends - listed ~= ARGV[3] + 0 or not ends and ARGV[2] == ''
+if ARGV[4] and not again then
   local slot = history .. string.format(':%d', math.floor(now / 300000))
   for i = 4, #ARGV, 2 do
     call('HINCRBY', slot, ARGV[i], ARGV[i + 1])

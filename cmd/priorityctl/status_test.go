@@ -72,7 +72,12 @@ var findings = []struct {
 	{func(s situation) {
 		s.works("w1", func(r *fleet.Report) { r.Submitted, r.Ended = 0, 0 })
 		s.waits("acme", 5, 1, 20*time.Minute)
-	}, "done warning [acme] [w1] 5: at least 5 documents of acme: no Done within the lease in the last hour, so presumed lost. By their numbers of the last hour these neither submitted"},
+	}, "done warning [acme] [w1] 5: at least 5 documents of acme: no Done within the lease in the last hour, so presumed lost. In the last hour these neither submitted"},
+	{func(s situation) { // the worker ends what the API submits
+		s.works("api", func(r *fleet.Report) { r.Ended = 0 })
+		s.works("worker", func(r *fleet.Report) { r.Submitted = 10 })
+		s.waits("acme", 5, 1, 20*time.Minute)
+	}, "done warning [acme] [] 5: at least 5 documents of acme: no Done within"},
 	{func(s situation) { // producers and workers are two: none of them says who is to blame
 		s.works("w1", func(r *fleet.Report) { r.Ended = 0 })
 		s.works("w for acme", same)

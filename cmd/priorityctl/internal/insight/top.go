@@ -25,14 +25,14 @@ type Level struct {
 	Waits
 
 	// Pending is how many documents of the level are pending, of the customers that the workers'
-	// Pending is how many documents of the level are pending, of the customers that the workers'
 	// reports name, and OldestMS the age of the oldest. AtLeast: there may be more, as not all
 	// were read or named, or some are counted by Next, which does not know what is pending.
 	Pending  int64 `json:"pending"`
 	AtLeast  bool  `json:"at_least,omitempty"`
 	OldestMS int64 `json:"oldest_ms"`
 
-	documents []backlog.Document // those that were read
+	documents []backlog.Document // those that were read, and wait longer than their customer's take as a rule
+	longest   time.Duration      // of these
 	late      time.Duration      // beyond this age they do not wait for others
 	stuck     bool
 }
@@ -56,6 +56,9 @@ func (l Level) PendingSays() string {
 	}
 	return Group(l.Pending)
 }
+
+// asARule is how many times a customer's average a document may take.
+const asARule = 5
 
 // minute is more than what the reports' last minute covers, with their age.
 const minute = 75 * time.Second
@@ -208,6 +211,18 @@ func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
 	documents, err := s.backlogs().Documents(ctx, waiting)
 	levels := backlog.Levels(waiting, documents)
 	atLeast := s.samples() || len(s.Totals.ByCount) > 0 || slices.ContainsFunc(s.busiest, func(b fleet.Busy) bool { return b.Rule == priority.ByCount })
+	for i, all := range documents {
+		t.Unread += max(busy[i].pending()-int64(len(all)), 0)
+		for _, d := range all {
+			if d.Flood && busy[i].FloodBegan.IsZero() {
+				busy[i].FloodBegan = s.floodBegan(d)
+			}
+			if d.Age > asARule*busy[i].State.Latency && d.Level >= priority.First && int(d.Level) <= len(t.Levels) {
+				l := &t.Levels[d.Level-1]
+				l.documents, l.longest = append(l.documents, d), max(l.longest, d.Age)
+			}
+		}
+	}
 	passed := int64(0)
 	for i := range t.Levels {
 		l := &t.Levels[i]
@@ -215,25 +230,13 @@ func (s *Snapshot) addBacklogs(ctx context.Context, t *Top) error {
 		l.Pending, l.AtLeast, l.OldestMS = waits.Pending, waits.AtLeast || atLeast, waits.Oldest.Age.Milliseconds()
 		var mayWait bool
 		l.late, mayWait = s.late(l.Level)
-		if l.stuck = l.Done == 0 && l.Oldest() > minute && !mayWait; l.stuck && l.Oldest() > l.late {
+		if l.stuck = l.Done == 0 && l.longest > minute && !mayWait; l.stuck && l.longest > l.late {
 			passed += l.Pending
 		}
 	}
 	for i := range t.Levels { // few documents say more than the level
 		l := &t.Levels[i]
-		l.stuck = l.stuck && (passed > few || l.Oldest() <= l.late)
-	}
-	for i, all := range documents {
-		t.Unread += max(busy[i].pending()-int64(len(all)), 0)
-		for _, d := range all {
-			if d.Flood && busy[i].FloodBegan.IsZero() {
-				busy[i].FloodBegan = s.floodBegan(d)
-			}
-			if d.Level >= priority.First && int(d.Level) <= len(t.Levels) {
-				l := &t.Levels[d.Level-1]
-				l.documents = append(l.documents, d)
-			}
-		}
+		l.stuck = l.stuck && (passed > few || l.longest <= l.late)
 	}
 	return err
 }

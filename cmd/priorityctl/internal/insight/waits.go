@@ -59,7 +59,7 @@ func (t *Top) stuckChecks() []Check {
 			continue
 		}
 		documents, pending, oldest = append(documents, l.documents...), pending+l.Pending, max(oldest, l.Oldest())
-		passed = passed || l.Oldest() > l.late
+		passed = passed || l.longest > l.late
 		if l.AtLeast {
 			atLeast = "at least "
 		}
@@ -101,27 +101,28 @@ const few = 2
 // doneChecks name the documents that get no Done: those that left by their lease, and those that wait
 // while others are done.
 func (s *Snapshot) doneChecks(top *Top) (checks []Check) {
-	var missing []backlog.Document
+	var lost, late []backlog.Document
 	for _, b := range top.Busiest {
-		missing = append(missing, b.lost...)
-	}
-	kind := "done.lost"
-	if missing == nil {
-		kind = "done.late"
+		lost = append(lost, b.lost...)
 	}
 	for _, l := range top.Levels {
 		for _, d := range l.documents {
 			if d.Age > l.late && !l.stuck {
-				missing = append(missing, d)
+				late = append(late, d)
 			}
 		}
 	}
 	switch {
 	case s.Full():
 		return []Check{finding("done.full")}
-	case missing == nil:
+	case lost == nil && late == nil:
 		return []Check{finding("done")}
-	case len(missing) <= few:
+	}
+	return append(s.withoutDone("done.lost", lost), s.withoutDone("done.late", late)...)
+}
+
+func (s *Snapshot) withoutDone(kind string, missing []backlog.Document) (checks []Check) {
+	if len(missing) <= few {
 		for _, d := range missing {
 			checks = append(checks, about([]backlog.Document{d}).as("poison", "document", Shown(d.ID), "level", fmt.Sprint(d.Level), "oldest", ago(d.Age)))
 		}
@@ -137,20 +138,27 @@ func (s *Snapshot) doneChecks(top *Top) (checks []Check) {
 const settled = 30 * time.Second
 
 // suspects names the workers whose numbers of the last hour fit documents without a Done: they
-// submit and end none, while as many do both; or neither, while others end documents. A process
-// that only submits and one that only works are none.
+// submit and end none, while as many end what they submit; or neither, while others end documents.
+// Where processes end what others submit, one that only submits is none, and where an older
+// version's numbers are not known, nobody is.
 func (s *Snapshot) suspects() (who []Worker, says string) {
 	with := func(submitted, ended bool) []Worker {
 		return slices.DeleteFunc(slices.Clone(s.Workers), func(w Worker) bool {
-			return !w.counts || !w.Here || w.up < settled || w.Submitted > 0 != submitted || w.Ended > 0 != ended
+			return !w.Here || w.up < settled || w.Submitted > 0 != submitted || w.Ended > 0 != ended
 		})
 	}
-	both := with(true, true)
-	if silent := with(true, false); len(silent) > 0 && len(both) >= len(silent) {
+	if slices.ContainsFunc(s.Workers, func(w Worker) bool { return w.Here && !w.counts }) {
+		return nil, ""
+	}
+	both, submitted, ended := with(true, true), int64(0), int64(0)
+	for _, w := range both {
+		submitted, ended = submitted+w.Submitted, ended+w.Ended
+	}
+	if silent := with(true, false); len(silent) > 0 && len(both) >= len(silent) && 2*ended <= 3*submitted {
 		return silent, ". By their numbers of the last hour these submitted documents and ended none, as others did: "
 	}
 	if idle := with(false, false); len(idle) > 0 && s.Totals.Ended > 0 {
-		return idle, ". By their numbers of the last hour these neither submitted nor ended any, as others did: "
+		return idle, ". In the last hour these neither submitted nor ended any, as one that has no work, or does not call Done: "
 	}
 	return nil, ""
 }
