@@ -60,7 +60,7 @@ var findings = []struct {
 	incident func(s situation)
 	want     string
 }{
-	{func(situation) {}, "workers warning [] [] 0: no worker has reported in the last hour with the prefix priority → start workers"},
+	{func(situation) {}, "workers warning [] [] 0: no worker reports with the prefix priority, and none is gone within the hour → start workers"},
 	{func(s situation) {
 		s.works("w1", same)
 		for _, key := range []string{"members", "w1"} {
@@ -68,6 +68,11 @@ var findings = []struct {
 			s.client.Move(s.Context(), "typo:{fleet}:"+key, 3)
 		}
 	}, "prefix warning [] [w1] 0: other workers report to this server: 1 worker with the prefix typo in database 3 → if they are of this fleet, give"},
+	{func(s situation) { // this customer's documents take ten minutes, and others' a second
+		s.works("w1", done(time.Second))
+		s.waits("video", 1, 1, 2*time.Minute)
+		s.client.ZAdd(s.Context(), "priority:{video}:pending", redis.Z{Member: ":averages", Score: 6000*1e6 + 1000})
+	}, "done ok [] [] 0: no document is known that lacks its Done"},
 	{func(s situation) { s.waits("acme", 1, 2, 21*time.Minute) }, "poison warning [acme] [] 1: document-0 of acme has had no Done for 21m"}, // beyond its lease
 	{func(s situation) {
 		s.works("w1", func(r *fleet.Report) { r.Submitted, r.Ended = 0, 0 })

@@ -108,6 +108,9 @@ func (i *Inspector) Look(ctx context.Context) (*Snapshot, error) {
 	s.Last = s.Policies.Policy.Last()
 	for _, r := range s.Reports {
 		s.Last = max(s.Last, r.Levels)
+		if s.Applied.Policies == nil && r.Here() && r.Err == nil && r.Levels < s.Policies.Policy.Last() {
+			s.Source = fmt.Sprintf("%s, which is not that of workers with %d levels: see -policy", i.OwnSource, r.Levels)
+		}
 	}
 	s.Workers = s.workers()
 	s.learnAccounts()

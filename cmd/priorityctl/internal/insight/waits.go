@@ -27,7 +27,7 @@ func (s *Snapshot) waitsCheck(top *Top) Check {
 		kind = "waits.full"
 	case first.Done == 0 && first.Pending > 0:
 		kind = "waits.pending"
-	case first.Done == 0 && first.ByCount > 0:
+	case first.Done == 0 && len(s.Totals.ByCount) > 0:
 		kind = "waits.counted"
 	case first.Done == 0:
 		kind = "waits.none"

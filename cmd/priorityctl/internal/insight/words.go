@@ -28,7 +28,7 @@ var words = map[string]struct {
 	"workers":        {"workers", OK, "{following}{replaced}", ""},
 	"workers.unread": {"workers", Failed, "not known: their reports cannot be read: {why}", "see whether this user may read them: docs/redis.md, \"Rights\""},
 	"workers.full":   {"workers", Warning, "{following}{replaced}", "their reports cannot be written while Redis is full"},
-	"workers.none":   {"workers", Warning, "no worker has reported in the last hour with the prefix {prefix}", "start workers with fleet.Join; if they run, see whether they have this prefix and this database, and what they log"},
+	"workers.none":   {"workers", Warning, "no worker reports with the prefix {prefix}, and none is gone within the hour", "start workers with fleet.Join; if they run, see whether they have this prefix and this database, and what they log"},
 	"workers.away":   {"workers", Warning, "no worker is here{replaced}", "start the workers"},
 	"workers.others": {"workers", Warning, "{following}{replaced}", "priorityctl workers has all"},
 

@@ -171,7 +171,7 @@ func TestPages_Flood(t *testing.T) {
 func TestPages_NoWorkersThenEmptied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Start(t).Client())
-	w.has("", "! workers:", "no worker has reported in the last hour", "No worker has reported", "none is known to wait")
+	w.has("", "! workers:", "no worker reports with the prefix", "No worker has reported", "none is known to wait")
 	w.has("workers", "no worker reports, so who follows is unknown")
 	w.has("policy", "There are no overrides", "No policy is among")
 	w.has("log", "The latest 50 changes")
