@@ -34,9 +34,9 @@
 --          first; its load in millionths, at most 10^15; the number of documents that are
 --          pending when it is due, this one included; and the level without the override.
 --          With a deadline, Redis's time in milliseconds follows.
--- Errors   CORRUPTPENDING: a key holds something else. ERR the …: ARGV is wrong.
---          LATE: the deadline is over. Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was changed, except
---          that without a right to a command here those before it have run.
+-- Errors   CORRUPTPENDING: a key holds something else. ERR the …: ARGV is wrong. LATE: the
+--          deadline is over. Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was
+--          changed, except that without a right to a command here those before it have run.
 --
 -- Try it   redis-cli --eval submit.lua 'priority:{acme}:pending' , invoice-1 0 invoice-2 0
 --
