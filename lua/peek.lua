@@ -9,10 +9,10 @@
 -- Reply    {rule, level, next_level, count, reset_in, load, recent, cost, pending,
 --          flood, oldest, latency, lease, rule_level, earliest, latest, ends_in,
 --          scheduled, account_load, account_flood}
---          rule: 2 if documents are pending or scheduled or recent ones have not faded,
---          those of the account included, else 1 if there is a count, else 0. level: of the last document by the count,
---          without an override; as the newest pending document was given it by the load, 0 if
---          none is pending. next_level: of a document that arrives now.
+--          rule: 2 if documents are pending or scheduled or recent ones have not faded, those
+--          of the account included, else 1 if there is a count, else 0. level: of the latest
+--          document by the count, without an override; as the newest pending document was
+--          given it by the load, 0 if none is pending. next_level: of a document that arrives now.
 --          count and reset_in, in milliseconds: 0 if there is no count; a count
 --          without a TTL has a reset_in of 0.
 --          The next eight and the last three are 0 unless rule is 2. load: of a document
