@@ -17,7 +17,7 @@
 --          documents, the first has count + n - 1.
 --          With an override {level, count, reset_in, rule_level, earliest, latest,
 --          ends_in}: rule_level is the level without it, earliest and latest are its
---          bounds, ends_in is for how many milliseconds it holds, -1: it has no end.
+--          bounds, and it ends in ends_in milliseconds, -1: never.
 -- Errors   CORRUPTCOUNT: the key holds no count. ERR the …: ARGV[1] is no such number.
 --          Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was changed,
 --          except that without a right to a command here those before it have run.

@@ -3,8 +3,8 @@
 --
 -- KEYS[1]  <prefix>:{<customer>}:pending, a sorted set. Its members are the pending
 --          documents, by 256 times the time when they are due, in milliseconds of Redis's
---          clock, plus the level; negative beyond the last load, in a flood. And up to four of
---          our own, whose scores lie between 0 and all documents':
+--          clock, plus the level; negative beyond the last load, in a flood. Up to four more
+--          members are our own. Their scores lie between 0 and those of all documents:
 --          ":fades"     when less than half a document is left of the recent ones, in
 --                       milliseconds. They halve each day: u fade in 1 + log2(u) days.
 --          ":averages"  a million times the average time until Done in tenths of a second,

@@ -41,7 +41,7 @@ type Options struct {
 
 	// MaxEntries bounds what the store remembers: at most that many pending documents, as
 	// many customers who submit, and twice as many customers who are counted by Next. Beyond
-	// the bound, a new entry replaces the oldest, as if that had never come. An entry takes
+	// the bound, a new entry replaces the oldest, which is forgotten. An entry takes
 	// about 300 bytes. Default: 1,000,000.
 	MaxEntries int
 
