@@ -22,8 +22,8 @@
 --          0: not known. lease: how long a document before the last load counts as
 --          pending. oldest, latency and lease are in milliseconds.
 --          rule_level: next_level without the override. earliest and latest: the
---          bounds of the override. it ends in ends_in milliseconds, -1 if
---          it has no end. These three are 0 without an override.
+--          bounds of the override, which ends in ends_in milliseconds, -1: never. These
+--          three are 0 without an override.
 --          scheduled: how many documents are due later. account_load and account_flood: the
 --          same of the account as load and flood of its user; 0 without an account.
 -- Errors   CORRUPTCOUNT, CORRUPTPENDING: a key holds something else. Redis's own
