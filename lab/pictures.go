@@ -12,8 +12,8 @@ import (
 	"github.com/docpriority/priority/lab/internal/pictures"
 )
 
-const picturesHelp = `Pictures draws docs/flood.png, docs/rule.png, docs/load.png, docs/turns.png and docs/levels.png
-by what the module does, and docs/performance.png by the peers' table of lab/RESULTS.md.
+const picturesHelp = `Pictures draws the pictures of docs/ by what the module does, and
+docs/performance.png by the peers' table of lab/RESULTS.md.
 `
 
 func newPictures(flags *flag.FlagSet) (action, string) {

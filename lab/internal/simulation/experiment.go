@@ -2,13 +2,10 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
@@ -99,26 +96,17 @@ func (e Experiment) runSeed(ctx context.Context, at int, measures [][]Measures) 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		_, starts, err := e.serve(name, work, seed)
+		scheduler, err := NewScheduler(name, work, e.Options, seed)
+		if err != nil {
+			return err
+		}
+		starts, err := Run(work, e.Servers, scheduler)
 		if err != nil {
 			return err
 		}
 		measures[s][at] = measure(work, e.Servers, starts)
 	}
 	return nil
-}
-
-// serve runs one scheduler, and ends what it has begun.
-func (e Experiment) serve(name string, work *Workload, seed uint64) (scheduler Scheduler, starts []time.Duration, err error) {
-	scheduler, err = NewScheduler(name, work, e.Options, seed)
-	if err != nil {
-		return nil, nil, err
-	}
-	if closer, ok := scheduler.(io.Closer); ok {
-		defer func() { err = errors.Join(err, closer.Close()) }()
-	}
-	starts, err = Run(work, e.Servers, scheduler)
-	return scheduler, starts, err
 }
 
 // outcomes sums up the measures of all schedulers and seeds.
