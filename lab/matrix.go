@@ -29,7 +29,7 @@ with half its 95 % confidence interval; and how far each way is from ideal.
   are in no score.
 
 ` + traceFormat + `
-"-" is the standard input.
+The trace "-" is the standard input.
 
 Schedulers (docs/decide.md has the sources of other products' rules):
 `
@@ -44,8 +44,8 @@ and the others; :8:4:2:1 are weights of consumers, as of queue.Picker, and
 Scenarios:
 `
 
-const traceFormat = `A trace is CSV with lines of submitted_ms,customer,service_ms, sorted by time, or
-a log of https://www.cs.huji.ac.il/labs/parallel/workloads/ (SWF); plain or .gz.`
+const traceFormat = `A trace is a log of https://www.cs.huji.ac.il/labs/parallel/workloads/, or CSV:
+submitted_ms,customer,service_ms (it may be empty), by time. Either may be .gz.`
 
 // matrix is what the command's flags say.
 type matrix struct {
@@ -62,7 +62,7 @@ func newMatrix(flags *flag.FlagSet) (action, string) {
 	flags.Var(&m.schedulers, "schedulers", "which `schedulers` to show (default: all above)")
 	flags.Var(&m.servers, "servers", "how many documents of a trace are served at once; several\n`numbers`, one after the other")
 	flags.IntVar(&m.seeds, "seeds", 20, "how many seeds")
-	flags.DurationVar(&m.trace.Cap, "service-cap", time.Minute, "shorten a trace's longer service times to this; 0: leave them")
+	flags.DurationVar(&m.trace.Cap, "service-cap", time.Minute, "shorten a trace's longer service times to this; 0: do not")
 	flags.UintVar(&m.trace.LightDocuments, "light", 20, "a light customer has at most this many documents in the trace")
 	var help strings.Builder
 	help.WriteString(matrixHelp)
@@ -79,6 +79,10 @@ func newMatrix(flags *flag.FlagSet) (action, string) {
 // listed writes a name and what it is, in lines that a terminal can show.
 func listed(to *strings.Builder, name, what string) {
 	line := fmt.Sprintf("  %-17s", name)
+	if len(name) > 17 {
+		to.WriteString(line + "\n")
+		line = strings.Repeat(" ", 19)
+	}
 	for _, word := range strings.Fields(what) {
 		if len(line)+len(word) > 79 {
 			to.WriteString(line + "\n")
@@ -103,7 +107,7 @@ func (m *matrix) run(ctx context.Context, with terminal, args []string) error {
 	if len(args) == 1 {
 		recorded, err := simulation.ReadTrace(args[0], with.stdin)
 		if missing := (*fs.PathError)(nil); errors.As(err, &missing) {
-			return wrongCall(fmt.Errorf("%w\n%s", err, traceFormat))
+			return fmt.Errorf("%w: %w\n%s", err, errUsage, traceFormat)
 		}
 		if err != nil {
 			return err

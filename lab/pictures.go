@@ -39,11 +39,12 @@ func newPictures(flags *flag.FlagSet) (action, string) {
 // pictureFiles are what draws the files of docs.
 func pictureFiles(root string) map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
-		"flood.png":  pictures.Flood,
-		"rule.png":   pictures.Rule,
-		"load.png":   pictures.Load,
-		"turns.png":  pictures.Turns,
-		"levels.png": pictures.Levels,
+		"overview.png": pictures.Overview,
+		"flood.png":    pictures.Flood,
+		"rule.png":     pictures.Rule,
+		"load.png":     pictures.Load,
+		"turns.png":    pictures.Turns,
+		"levels.png":   pictures.Levels,
 		"performance.png": func() ([]byte, error) {
 			bars, err := serverTimes(filepath.Join(root, "lab", "RESULTS.md"))
 			if err != nil {
