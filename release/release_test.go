@@ -99,7 +99,8 @@ func (r *rehearsal) tidy(t *testing.T) {
 	}
 }
 
-// get begins a program that imports every package.
+// get begins a program that imports every package. All that they import and embed must be there;
+// whether they compile is shown by what is run, and by the tests of the tree.
 func (r *rehearsal) get(t *testing.T) {
 	dir := t.TempDir()
 	run(t, dir, r.env, "go", "mod", "init", "example.com/service")
@@ -119,7 +120,7 @@ func (r *rehearsal) get(t *testing.T) {
 		}
 	}
 	write(t, filepath.Join(dir, "main.go"), "package main\n\nimport (\n"+imports.String()+")\n\nfunc main() {}\n")
-	run(t, dir, r.env, "go", "vet", ".")
+	run(t, dir, r.env, "go", "list", "-deps", ".")
 }
 
 // install gets priorityctl, as an operator does.
