@@ -98,12 +98,6 @@ func TestOverriddenDocumentsAreRecordedByBothLevels(t *testing.T) {
 	expect(t, "overridden", r.counter(t, "priority.overridden.documents", "{document}"), map[string]int64{
 		"priority.level=2,priority.rule.level=9": 5,
 	})
-	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
-		"priority.degraded=false,priority.level=2,priority.rule=count": 3, "priority.degraded=false,priority.level=2,priority.rule=load": 1,
-		"priority.degraded=true,priority.level=2,priority.rule=count":  1,
-		"priority.degraded=false,priority.level=9,priority.rule=count": 2,
-		"error.type=not_counted": 1, "error.type=outcome_unknown": 2,
-	})
 }
 
 // policiesFailing returns the gauges of policies that are not followed for a reason; "": they are.
