@@ -4,9 +4,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -31,16 +28,15 @@ func succeeded(t *testing.T, stdin string, args ...string) string {
 
 func TestWrongCalls(t *testing.T) {
 	for want, args := range map[string][]string{
-		"unknown command":                 {"nonsense"},
-		"it takes one trace at most":      {"matrix", "a.csv", "b.csv"},
-		"it takes one trace and 1 server": {"tune", "a.csv", "b.csv"},
-		"there is no scenario":            {"matrix", "-scenario", "overload,calm"},
-		`there is no scheduler "magic"`:   {"matrix", "-schedulers", "magic"},
-		"flag provided but not defined":   {"matrix", "-nonsense"},
-		"no such file":                    {"matrix", "no-such-file.csv"},
-		"0 seeds":                         {"matrix", "-seeds", "0"},
-		"0 servers, not":                  {"matrix", "-servers", "0", "-"},
-		"0 rounds":                        {"bench", "-rounds", "0"},
+		"unknown command":                  {"nonsense"},
+		"it takes one trace at most":       {"matrix", "a.csv", "b.csv"},
+		"there is no scenario":             {"matrix", "-scenario", "overload,calm"},
+		`there is no scheduler "magic"`:    {"matrix", "-schedulers", "magic"},
+		"flag provided but not defined":    {"matrix", "-nonsense"},
+		"submitted_ms,customer,service_ms": {"matrix", "no-such-file.csv"},
+		"0 seeds":                          {"matrix", "-seeds", "0"},
+		"0 servers, not":                   {"matrix", "-servers", "0", "-"},
+		"0 rounds":                         {"bench", "-rounds", "0"},
 	} {
 		status, stdout, stderr := called(t, "0,a,1\n", args...)
 		if status != 2 || stdout != "" || !strings.HasPrefix(stderr, "lab") || !strings.Contains(stderr, want) {
@@ -52,8 +48,14 @@ func TestWrongCalls(t *testing.T) {
 func TestHelp(t *testing.T) {
 	help := succeeded(t, "", "help")
 	for _, command := range commands {
-		if !strings.Contains(help, "go run ./lab "+command.name+" ") || !strings.Contains(succeeded(t, "", command.name, "-help"), "usage: ") {
+		own := succeeded(t, "", command.name, "-help")
+		if !strings.Contains(help, "go run ./lab "+command.name+" ") || !strings.Contains(own, "usage: ") {
 			t.Errorf("%s is not in the help, or has none", command.name)
+		}
+		for line := range strings.Lines(help + own) {
+			if strings.Count(line, "")-2 > 80 {
+				t.Errorf("%s -help has a line of more than 80 columns: %s", command.name, line)
+			}
 		}
 	}
 }
@@ -64,68 +66,6 @@ func TestMatrix(t *testing.T) {
 	for _, want := range []string{"seeds: 2.", "\n| long-overload | worst tenth wait | ", " ± ", "\n| trace-1 ", "\n| trace-2 ", "\n| first-come | ", "| submit*weight |\n"} {
 		if !strings.Contains(strings.Join(strings.Fields(tables), " "), strings.TrimSpace(want)) {
 			t.Errorf("no %q in\n%s", want, tables)
-		}
-	}
-}
-
-// serviceTrace is twelve hours of a small service: 20 shops send 3 documents at a
-// time, 3 archives send 5 long ones, and one customer uploads 200 now and then.
-func serviceTrace() string {
-	type row struct {
-		submitted, service int
-		customer           string
-	}
-	var rows []row
-	random := rand.New(rand.NewPCG(1, 1))
-	const minute = 60_000
-	send := func(name string, customers, documents, every, service int) {
-		for i := range customers {
-			for at := random.IntN(every); at < 12*60*minute; at += every*4/5 + random.IntN(every*2/5) {
-				for range documents {
-					rows = append(rows, row{at, service/2 + random.IntN(service), fmt.Sprint(name, i+1)})
-				}
-			}
-		}
-	}
-	send("shop", 20, 3, 12*minute, 4_000)
-	send("archive", 3, 5, 14*minute, 100_000)
-	send("upload", 1, 200, 90*minute, 4_000)
-	slices.SortStableFunc(rows, func(a, b row) int { return a.submitted - b.submitted })
-	text := "submitted_ms,customer,service_ms\n"
-	for _, r := range rows {
-		text += fmt.Sprintf("%d,%s,%d\n", r.submitted, r.customer, r.service)
-	}
-	return text
-}
-
-func TestTune(t *testing.T) {
-	text := succeeded(t, serviceTrace(), "tune", "-", "-servers", "3", "-service-cap", "3m", "-light", "250")
-	for _, want := range []string{
-		": 5973 documents of 24 customers", "on the first 8.0 hours", "\n| Next, policy found ", "\n| Submit ÷ Next, better policy ",
-		"Call Submit and Done: on the part held back, Submit serves your customers better than Next.", "store.Submit(",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-}
-
-func TestTune_TooLittle(t *testing.T) {
-	for _, test := range []struct{ trace, want string }{
-		{"", "the trace has no documents"},
-		{strings.Repeat("0,a,1\n", 21) + strings.Repeat("9,b,1\n", 22), "no customer of the trace is light: each has at least 21 documents"},
-		{"0,a,1\n" + strings.Repeat("9000,b,1\n", 21), "in the last third"},
-		{"0,a,1\nsoon,b,1\n", "standard input:2"},
-	} {
-		status, stdout, stderr := called(t, test.trace, "tune", "-")
-		if status != 1 || stdout != "" || !strings.HasPrefix(stderr, "lab tune: ") || !strings.Contains(stderr, test.want) {
-			t.Errorf("%.40q: exit status %d, stdout %q, stderr %q, want %q", test.trace, status, stdout, stderr, test.want)
-		}
-	}
-	small := succeeded(t, "0,a\n1000,b\n2000,c\n3000,a\n", "tune", "-")
-	for _, want := range []string{"too small to tell a difference from luck", "store.Next(", "unknown ones drawn: lognormal"} {
-		if !strings.Contains(strings.Join(strings.Fields(small), " "), want) {
-			t.Errorf("no %q in\n%s", want, small)
 		}
 	}
 }

@@ -1,8 +1,7 @@
-// Command lab measures the module: it simulates who waits how long, tunes a policy on a
-// trace, and runs the module beside its peers.
+// Command lab measures the module: it simulates who waits how long, and runs the module
+// beside its peers.
 //
 //	go run ./lab matrix -scenario steady-flood
-//	go run ./lab tune trace.csv
 package main
 
 import (
@@ -20,9 +19,8 @@ import (
 
 // commands are what lab does, by name.
 var commands = []command{
-	{"matrix", "[trace.csv[.gz] | -]", "who waits how long, by every way to schedule, under every regime", newMatrix},
-	{"tune", "{trace.csv[.gz] | -}", "whether Next or Submit serves a trace's customers better, and with which policy", newTune},
-	{"bench", "", "what a decision costs, beside other ways to decide in Redis", newBench},
+	{"matrix", "[trace | -]", "who waits how long, by every way to schedule", newMatrix},
+	{"bench", "", "what a decision costs, beside other ways to decide", newBench},
 	{"pictures", "", "draws the pictures of the documents", newPictures},
 }
 

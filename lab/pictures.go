@@ -12,8 +12,8 @@ import (
 	"github.com/docpriority/priority/lab/internal/pictures"
 )
 
-const picturesHelp = `Pictures draws docs/flood.png, docs/rule.png, docs/load.png, docs/turns.png and docs/levels.png
-by what the module does, and docs/performance.png by the peers' table of lab/RESULTS.md.
+const picturesHelp = `Pictures draws the pictures of docs/ by what the module does, and
+docs/performance.png by the peers' table of lab/RESULTS.md.
 `
 
 func newPictures(flags *flag.FlagSet) (action, string) {
@@ -39,11 +39,12 @@ func newPictures(flags *flag.FlagSet) (action, string) {
 // pictureFiles are what draws the files of docs.
 func pictureFiles(root string) map[string]func() ([]byte, error) {
 	return map[string]func() ([]byte, error){
-		"flood.png":  pictures.Flood,
-		"rule.png":   pictures.Rule,
-		"load.png":   pictures.Load,
-		"turns.png":  pictures.Turns,
-		"levels.png": pictures.Levels,
+		"overview.png": pictures.Overview,
+		"flood.png":    pictures.Flood,
+		"rule.png":     pictures.Rule,
+		"load.png":     pictures.Load,
+		"turns.png":    pictures.Turns,
+		"levels.png":   pictures.Levels,
 		"performance.png": func() ([]byte, error) {
 			bars, err := serverTimes(filepath.Join(root, "lab", "RESULTS.md"))
 			if err != nil {

@@ -3,7 +3,6 @@ package priorityotel
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -19,7 +18,6 @@ const (
 	operationKey = attribute.Key("priority.operation")
 	ruleKey      = attribute.Key("priority.rule")
 	levelKey     = attribute.Key("priority.level")
-	floodKey     = attribute.Key("priority.flood")
 	degradedKey  = attribute.Key("priority.degraded")
 	ruleLevelKey = attribute.Key("priority.rule.level")
 )
@@ -40,7 +38,6 @@ var errorTypes = []string{"invalid", "not_counted", "outcome_unknown", "corrupt"
 
 type metrics struct {
 	meter      metric.Meter
-	store      atomic.Pointer[priority.Store] // the store of ObserveStore; nil: no store
 	documents  metric.Int64Counter
 	overridden metric.Int64Counter
 	calls      metric.Float64Histogram
@@ -119,23 +116,15 @@ func (m *metrics) recordDocuments(ctx context.Context, call observe.Call, rule s
 		m.add(ctx, outcome{errorType: errorType(call.Err)}, int64(call.Items))
 		return
 	}
-	bounds := 0
-	if call.Customers == nil {
-		bounds = m.bounds(call.Customer, rule)
-	}
 	if batch == nil && len(call.Decisions) == 1 {
-		m.add(ctx, outcomeOf(rule, call.Decisions[0], floodOf(call.Decisions[0].Level, bounds)), 1)
+		m.add(ctx, outcomeOf(rule, call.Decisions[0]), 1)
 		return
 	}
 	documents := make(map[outcome]int64)
 	for i, decision := range call.Decisions {
-		if batch != nil && (i >= len(batch.Errs) || batch.Errs[i] != nil) {
-			continue
+		if batch == nil || i < len(batch.Errs) && batch.Errs[i] == nil {
+			documents[outcomeOf(rule, decision)]++
 		}
-		if call.Customers != nil {
-			bounds = m.bounds(call.Customers[i], rule)
-		}
-		documents[outcomeOf(rule, decision, floodOf(decision.Level, bounds))]++
 	}
 	if batch != nil {
 		for _, err := range batch.Errs {
@@ -185,58 +174,18 @@ const (
 type outcome struct {
 	rule      string
 	level     priority.Level
-	flood     flood
 	ruleLevel priority.Level
 	degraded  bool
 	errorType string
 }
 
-// flood says whether a document is below the last threshold of the customer's policy, or
-// beyond the last load.
-type flood int8
-
-const (
-	unknown flood = iota // no store is observed, or the policy has one level
-	before
-	beyond
-)
-
-func outcomeOf(rule string, decision priority.Decision, flood flood) outcome {
-	return outcome{rule: rule, level: decision.Level, flood: flood, ruleLevel: decision.RuleLevel, degraded: decision.Degraded}
-}
-
-// bounds returns how many thresholds or loads the rule has for a customer; 0 if no store is
-// observed. A later level is beyond the last one.
-func (m *metrics) bounds(customer, rule string) int {
-	store := m.store.Load()
-	if store == nil {
-		return 0
-	}
-	policy := (*store).PolicyOf(customer)
-	if rule == byCount {
-		return len(policy.Thresholds)
-	}
-	return len(policy.Loads)
-}
-
-// floodOf says whether the level is beyond the last of that many bounds.
-func floodOf(level priority.Level, bounds int) flood {
-	switch {
-	case bounds == 0: // or a policy of one level, which does not count as the last
-		return unknown
-	case level <= priority.Level(bounds):
-		return before
-	}
-	return beyond
+func outcomeOf(rule string, decision priority.Decision) outcome {
+	return outcome{rule: rule, level: decision.Level, ruleLevel: decision.RuleLevel, degraded: decision.Degraded}
 }
 
 func (o outcome) attributes() attribute.Set {
 	if o.errorType != "" {
 		return attribute.NewSet(semconv.ErrorTypeKey.String(o.errorType))
 	}
-	attributes := []attribute.KeyValue{ruleKey.String(o.rule), levelKey.Int(int(o.level)), degradedKey.Bool(o.degraded)}
-	if o.flood != unknown {
-		attributes = append(attributes, floodKey.Bool(o.flood == beyond))
-	}
-	return attribute.NewSet(attributes...)
+	return attribute.NewSet(ruleKey.String(o.rule), levelKey.Int(int(o.level)), degradedKey.Bool(o.degraded))
 }

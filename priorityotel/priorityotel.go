@@ -46,6 +46,7 @@ type Options struct {
 type Instrumentation struct {
 	metrics *metrics
 	spans   *spans
+	store   atomic.Bool // a store is observed
 	fleet   atomic.Bool // a fleet is observed
 }
 

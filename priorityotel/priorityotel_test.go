@@ -318,7 +318,7 @@ func TestAFallbacksErrorsAreRecorded(t *testing.T) {
 	<-opened
 	r.ObserveError(nil)
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"),
-		map[string]int64{"priority.degraded=true,priority.flood=false,priority.level=1,priority.rule=count": 2})
+		map[string]int64{"priority.degraded=true,priority.level=1,priority.rule=count": 2})
 	expect(t, "absorbed errors", r.counter(t, "priority.absorbed.errors", "{error}"),
 		map[string]int64{"error.type=outcome_unknown": 2})
 	expect(t, "durations", r.durations(t), map[string]uint64{"priority.degraded=true,priority.operation=Next": 2})

@@ -15,10 +15,9 @@ import (
 	"github.com/docpriority/priority/internal/typednil"
 )
 
-// ObserveStore also records what a store itself knows, until stop is called: which
-// documents are beyond the last threshold or load; each time that the metrics are read,
-// whether a fallback answers, and which of the operators' policies a *fleet.Member follows.
-// The store is the outermost one, or a *fleet.Member:
+// ObserveStore also records what a store itself knows, until stop is called: each time that
+// the metrics are read, whether a fallback answers, and which of the operators' policies a
+// *fleet.Member follows. The store is the outermost one, or a *fleet.Member:
 // [priority.As] finds what it wraps.
 //
 // An Instrumentation observes one store at a time. An error wraps
@@ -27,16 +26,16 @@ func (i *Instrumentation) ObserveStore(store priority.Store) (stop func() error,
 	if typednil.Is(store) {
 		return nil, fmt.Errorf("%w option: the store is nil", priority.ErrInvalid)
 	}
-	if !i.metrics.store.CompareAndSwap(nil, &store) {
+	if !i.store.CompareAndSwap(false, true) {
 		return nil, fmt.Errorf("%w option: another store is observed already", priority.ErrInvalid)
 	}
 	registration, err := observeStore(i.metrics.meter, store)
 	if err != nil {
-		i.metrics.store.Store(nil)
+		i.store.Store(false)
 		return nil, err
 	}
 	return sync.OnceValue(func() error {
-		defer i.metrics.store.Store(nil)
+		defer i.store.Store(false)
 		return registration.Unregister()
 	}), nil
 }

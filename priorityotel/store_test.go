@@ -1,11 +1,10 @@
 package priorityotel_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,9 +15,11 @@ import (
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/testing/bubble"
 	"github.com/docpriority/priority/internal/testing/redistest"
+	"github.com/docpriority/priority/internal/testing/virtualredis"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
+	"github.com/docpriority/priority/prioritytest"
 )
 
 // knowing is a store that knows what operators have set.
@@ -97,12 +98,6 @@ func TestOverriddenDocumentsAreRecordedByBothLevels(t *testing.T) {
 	expect(t, "overridden", r.counter(t, "priority.overridden.documents", "{document}"), map[string]int64{
 		"priority.level=2,priority.rule.level=9": 5,
 	})
-	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
-		"priority.degraded=false,priority.level=2,priority.rule=count": 3, "priority.degraded=false,priority.level=2,priority.rule=load": 1,
-		"priority.degraded=true,priority.level=2,priority.rule=count":  1,
-		"priority.degraded=false,priority.level=9,priority.rule=count": 2,
-		"error.type=not_counted": 1, "error.type=outcome_unknown": 2,
-	})
 }
 
 // policiesFailing returns the gauges of policies that are not followed for a reason; "": they are.
@@ -146,27 +141,6 @@ func TestPoliciesThatWereNeverReadGrowOld(t *testing.T) {
 	})
 }
 
-// What a member of a fleet follows is found beneath its wrappers.
-func TestObserveStore_Member(t *testing.T) {
-	client := redistest.Start(t).Client()
-	r := newRecorder(t, priorityotel.Options{})
-	member, err := fleet.Join(client, &fleet.Options{Store: priority.RedisOptions{Timeout: time.Minute}, Interval: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = member.Close(context.WithoutCancel(t.Context())) })
-	r.observeStore(t, member)
-	admin, err := control.NewAdmin(client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := admin.Withdraw(t.Context(), 0, control.Change{By: "mary", Why: "a test"}); err != nil {
-		t.Fatal(err)
-	}
-	redistest.Await(t, "the policies are followed", func() bool { return r.gauges(t, "policies.")["policies.version"] == 1 })
-	expect(t, "degraded", r.gauges(t, "degraded"), map[string]float64{"degraded": 0})
-}
-
 // write writes a report of an age, as a process of another language does.
 func write(t *testing.T, client *redis.Client, id, report string, age time.Duration) {
 	t.Helper()
@@ -182,9 +156,11 @@ func write(t *testing.T, client *redis.Client, id, report string, age time.Durat
 
 // What processes of all languages report is added up; who lags behind, has a reason, or
 // cannot be read does not follow; and no report makes a label of its own.
-func TestAFleetsReportsAreRecorded(t *testing.T) {
-	server := redistest.Start(t)
-	client := server.Client()
+func TestAFleetsReportsAreRecorded(t *testing.T) { bubble.Test(t, testReports) }
+
+func testReports(t *testing.T) {
+	server := virtualredis.Start(t)
+	client := server.Client(server.Faults)
 	admin, err := control.NewAdmin(client, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -209,17 +185,16 @@ func TestAFleetsReportsAreRecorded(t *testing.T) {
 	write(t, client, "gone", `{"format":1,"levels":9,"language":"go","degraded":true,"by_load":{"4":10}}`, time.Minute)
 	submit(t, client)
 	r := newRecorder(t, priorityotel.Options{})
-	if _, err := r.ObserveFleet(client, ""); err != nil {
+	stop, err := r.ObserveFleet(client, "")
+	if err != nil {
 		t.Fatal(err)
 	}
-	var got map[string]float64
-	redistest.Await(t, "the reports are read", func() bool { got = r.gauges(t, "fleet."); return len(got) > 0 })
-	for name, least := range map[string]float64{"fleet.clock": 1.7e9, "fleet.oldest priority.level=1": 0} { // p2's clock is that of 1970
-		if n, ok := got[name]; !ok || n < least || n > 1e10 {
-			t.Errorf("%s = %v of %v", name, n, got)
-		}
-		delete(got, name)
+	synctest.Wait()
+	got := r.gauges(t, "fleet.")
+	if got["fleet.clock"] < 9e8 { // p2's clock is that of 1970
+		t.Errorf("the clocks of %v are not compared", got)
 	}
+	delete(got, "fleet.clock")
 	workers := func(language, follows string) string {
 		return "fleet.workers priority.follows=" + follows + ",priority.language=" + language
 	}
@@ -227,14 +202,19 @@ func TestAFleetsReportsAreRecorded(t *testing.T) {
 		workers("python", "true"): 1, workers("python", "false"): 1, workers("nodejs", "true"): 0, workers("nodejs", "false"): 2,
 		workers("go", "true"): 1, workers("go", "false"): 0, workers("unknown", "true"): 1, workers("unknown", "false"): 1,
 		"fleet.degraded": 1, "fleet.gone": 1, "fleet.version": 2, "fleet.others": 1,
-		"fleet.submitted": 10, "fleet.ended": 6, "fleet.pending priority.level=1": 1,
+		"fleet.submitted": 10, "fleet.ended": 6, "fleet.pending priority.level=1": 1, "fleet.oldest priority.level=1": 0,
 		"fleet.documents priority.level=4,priority.rule=load": 16, "fleet.documents priority.level=1,priority.rule=count": 2,
 		"fleet.documents error.type=not_counted": 1, "fleet.documents error.type=_OTHER": 6,
 		"fleet.wait priority.level=4,priority.quantile=0.5": 1.024, "fleet.wait priority.level=4,priority.quantile=0.95": 8.192,
 	})
 
-	server.Kill()
-	redistest.Await(t, "nothing is known of the fleet", func() bool { return len(r.gauges(t, "fleet.")) == 0 })
+	server.Faults.Fail(prioritytest.Fault{})
+	time.Sleep(10 * time.Second)
+	expect(t, "of a fleet that cannot be read", r.gauges(t, "fleet."), map[string]float64{})
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	synctest.Wait()
 }
 
 // submit submits acme's only document.
@@ -253,83 +233,25 @@ func submit(t *testing.T, client *redis.Client) {
 func TestObserve_Once(t *testing.T) {
 	client := redistest.Start(t).Client()
 	r := newRecorder(t, priorityotel.Options{})
-	for what, observe := range map[string]func(there bool) (func() error, error){
-		"store": func(there bool) (func() error, error) {
-			if !there {
-				return r.ObserveStore((*fleet.Member)(nil))
-			}
-			return r.ObserveStore(acmesStatus())
-		},
-		"fleet": func(there bool) (func() error, error) {
-			if !there {
-				return r.ObserveFleet(nil, "")
-			}
-			return r.ObserveFleet(client, "")
-		},
+	if _, err := r.ObserveStore((*fleet.Member)(nil)); !errors.Is(err, priority.ErrInvalid) {
+		t.Errorf("a nil store: %v", err)
+	}
+	for what, observe := range map[string]func() (func() error, error){
+		"store": func() (func() error, error) { return r.ObserveStore(acmesStatus()) },
+		"fleet": func() (func() error, error) { return r.ObserveFleet(client, "") },
 	} {
-		if _, err := observe(false); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("a nil %s: %v", what, err)
+		for range 2 {
+			stop, err := observe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := observe(); !errors.Is(err, priority.ErrInvalid) {
+				t.Errorf("a second %s: %v", what, err)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
 		}
-		first, err := observe(true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := observe(true); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("a second %s: %v", what, err)
-		}
-		if err := first(); err != nil {
-			t.Error(err)
-		}
-		expect(t, "after stop", r.gauges(t, "policies."), map[string]float64{})
-		second, err := observe(true)
-		if again := first(); err != nil || again != nil { // which stops the first one only
-			t.Errorf("%s: %v, %v", what, err, again)
-		}
-		if _, err := observe(true); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("a third %s: %v", what, err)
-		}
-		_ = second()
 	}
-}
-
-// The last threshold and the last load are those of the customer's own policy; all Turns are beyond it.
-func TestTheLastLevelIsRecorded(t *testing.T) {
-	store, err := memory.New(&memory.Options{PolicyOf: func(customer string) priority.Policy {
-		return map[string]priority.Policy{
-			"acme": {Turns: 4},
-			"few":  {Thresholds: []int64{0, -1}, Loads: []float64{1}},
-			"one":  {Thresholds: []int64{}, Loads: []float64{}},
-		}[customer]
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRecorder(t, priorityotel.Options{})
-	stop := r.observeStore(t, store)
-	decide := func(operation string, customers []string, levels ...priority.Level) {
-		call := observe.Call{Operation: operation, Customer: customers[0], Items: len(levels)}
-		if len(customers) > 1 {
-			call.Customer, call.Customers = "", customers
-		}
-		for _, level := range levels {
-			call.Decisions = append(call.Decisions, priority.Decision{Level: level, RuleLevel: level})
-		}
-		r.Observe(t.Context(), call)
-	}
-	decide("NextEach", []string{"few", "acme", "few", "one", "acme"}, 2, 3, 3, 1, 9)
-	decide("SubmitN", []string{"acme"}, 5, 6, 10)
-	decide("Submit", []string{"few"}, 2)
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
-	decide("Next", []string{"acme"}, 9)
-	of := func(level int, rule, last string) string {
-		return fmt.Sprintf("priority.degraded=false%s,priority.level=%d,priority.rule=%s", last, level, rule)
-	}
-	const before, last, unknown = ",priority.flood=false", ",priority.flood=true", ""
-	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
-		of(2, "count", before): 1, of(3, "count", before): 1, of(3, "count", last): 1, of(1, "count", unknown): 1, of(9, "count", last): 1,
-		of(5, "load", before): 1, of(6, "load", last): 1, of(10, "load", last): 1, of(2, "load", last): 1,
-		of(9, "count", unknown): 1,
-	})
+	expect(t, "after stop", r.gauges(t, "policies."), map[string]float64{})
 }

@@ -12,10 +12,6 @@ import (
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
-// start does what docs/start.md says for Go, to the letter: in an empty folder, with an empty
-// Redis and what is released.
-func (r *rehearsal) start(t *testing.T) { try(t, section(t, r.tree, "Go"), r.env) }
-
 // TestUntilTheRelease does in each language what docs/start.md says, with what it says to
 // install from a clone.
 func TestUntilTheRelease(t *testing.T) {

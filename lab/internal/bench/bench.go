@@ -122,7 +122,6 @@ func moduleVersions() string {
 	for _, module := range build.Deps {
 		for _, path := range []string{
 			"github.com/redis/go-redis/v9", "github.com/redis/rueidis", "github.com/go-redis/redis_rate/v10",
-			"github.com/ulule/limiter/v3",
 		} {
 			if module.Path == path {
 				lines = append(lines, "- "+module.Path+" "+module.Version)

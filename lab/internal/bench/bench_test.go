@@ -37,7 +37,7 @@ func TestTables(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		floorName, plainIncrName, nextName, overriddenName, batchedName, timedName, rateName, rateBatchedName, limiterName, rueidisName,
+		floorName, plainIncrName, nextName, overriddenName, batchedName, timedName, rateName, rueidisName,
 	} {
 		if !strings.Contains(out.String(), "| "+name+" ") {
 			t.Errorf("there is no row of %s", name)

@@ -10,8 +10,6 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
-	"github.com/ulule/limiter/v3"
-	limiterredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/lua"
@@ -30,23 +28,18 @@ type contender struct {
 	// the server has the same kind of work of all.
 	counted decide
 	sent    *sentCommands
-
-	// batches tells that decide batches the commands of concurrent callers.
-	batches bool
 }
 
 // The contenders that others are compared with.
 const (
-	floorName       = "INCR+PEXPIRE script"
-	nextName        = "priority"
-	overriddenName  = "priority, overrides read"
-	batchedName     = "priority, batched"
-	timedName       = "priority, batched and timed"
-	rateName        = "redis_rate"
-	rueidisName     = "rueidis, our script"
-	limiterName     = "ulule/limiter"
-	plainIncrName   = "INCR, then PEXPIRE"
-	rateBatchedName = "redis_rate, batched"
+	floorName      = "INCR+PEXPIRE script"
+	nextName       = "priority"
+	overriddenName = "priority, overrides read"
+	batchedName    = "priority, batched"
+	timedName      = "priority, batched and timed"
+	rateName       = "redis_rate"
+	rueidisName    = "rueidis, our script"
+	plainIncrName  = "INCR, then PEXPIRE"
 )
 
 // openContenders makes all contenders on one server. The clients are closed by
@@ -80,10 +73,8 @@ func openContenders(ctx context.Context, addr string) (contenders []*contender, 
 		{batchedName, true, priorityUnbounded},
 		{timedName, true, priorityNext},
 		{rateName, false, redisRate},
-		{rateBatchedName, true, redisRate},
-		{limiterName, false, ululeLimiter},
 	} {
-		c := &contender{name: entry.name, batches: entry.batches, sent: new(sentCommands)}
+		c := &contender{name: entry.name, sent: new(sentCommands)}
 		client, counting := newClient(), newClient()
 		counting.AddHook(c.sent)
 		batching, err := counting.AutoPipeline()
@@ -94,7 +85,7 @@ func openContenders(ctx context.Context, addr string) (contenders []*contender, 
 			return nil, nil, err
 		}
 		var own redis.UniversalClient = client
-		if c.batches {
+		if entry.batches {
 			if own, err = client.AsyncAutoPipelineWithOptions(batches); err != nil {
 				return nil, nil, err
 			}
@@ -116,8 +107,8 @@ func openContenders(ctx context.Context, addr string) (contenders []*contender, 
 // order.
 var batches = &redis.AutoPipelineOptions{MaxConcurrentBatches: 2, Unordered: true}
 
-// interval is the reset interval of the default policy. The peers' limits are
-// such that they always allow, and that what they keep lives for minutes, as ours
+// interval is the reset interval of the default policy. redis_rate's limit is
+// such that it always allows, and that what it keeps lives for minutes, as ours
 // does.
 const interval = 1500 * time.Second
 
@@ -194,21 +185,6 @@ func redisRate(_ context.Context, client redis.UniversalClient) (decide, error) 
 	}, nil
 }
 
-func ululeLimiter(_ context.Context, client redis.UniversalClient) (decide, error) {
-	store, err := limiterredis.NewStore(client)
-	if err != nil {
-		return nil, err
-	}
-	rate := limiter.Rate{Limit: 1_000_000_000, Period: interval}
-	return func(ctx context.Context, customer string) error {
-		result, err := store.Get(ctx, customer, rate)
-		if err == nil && result.Reached {
-			err = errRefused
-		}
-		return err
-	}, nil
-}
-
 // rawRueidis runs the module's script, and nothing else of the module, by another
 // client, which batches by itself.
 func rawRueidis(addr string) (*contender, func(), error) {
@@ -217,7 +193,7 @@ func rawRueidis(addr string) (*contender, func(), error) {
 		return nil, nil, fmt.Errorf("rueidis: %w", err)
 	}
 	script := rueidis.NewLuaScript(lua.Next)
-	c := &contender{name: rueidisName, batches: true, sent: new(sentCommands)}
+	c := &contender{name: rueidisName, sent: new(sentCommands)}
 	c.decide = func(ctx context.Context, customer string) error {
 		_, err := script.Exec(ctx, client, []string{"priority:{" + customer + "}:count"}, nil).AsIntSlice()
 		return err

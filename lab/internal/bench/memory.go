@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"runtime"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -31,20 +30,3 @@ var freed = redis.NewScript(`
 	redis.call('FLUSHALL', 'SYNC')
 	return before - used()
 `)
-
-// allocated returns how many allocations of how many bytes a decision takes in
-// this process.
-func allocated(ctx context.Context, callers int, customers []string, decide decide) (allocations, bytes float64, err error) {
-	all := func() error { return decideAll(ctx, callers, customers, decide) }
-	if err := all(); err != nil { // connections, buffers and the script's text
-		return 0, 0, err
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	if err := all(); err != nil {
-		return 0, 0, err
-	}
-	runtime.ReadMemStats(&after)
-	n := float64(len(customers))
-	return float64(after.Mallocs-before.Mallocs) / n, float64(after.TotalAlloc-before.TotalAlloc) / n, nil
-}

@@ -8,9 +8,8 @@ import (
 // peerRow is what is known of one contender.
 type peerRow struct {
 	*contender
-	server, callers, alone samples // µs a decision; decisions a second
-	allocations, bytes     float64
-	memory                 float64
+	server, callers samples // µs a decision; decisions a second
+	memory          float64
 }
 
 // measurePeers measures the module beside what else decides in Redis.
@@ -53,8 +52,8 @@ func (b *bench) peerTimes(ctx context.Context) ([]*peerRow, error) {
 	return rows, nil
 }
 
-// peerClients measures what the contenders' clients do in a second, and what they
-// and their keys take of memory.
+// peerClients measures what the contenders' clients do in a second, and what their
+// keys take of memory.
 func (b *bench) peerClients(ctx context.Context, rows []*peerRow) error {
 	server, err := b.startServer(ctx)
 	if err != nil {
@@ -69,41 +68,25 @@ func (b *bench) peerClients(ctx context.Context, rows []*peerRow) error {
 	names := customerNames(b.customers)
 	order := shuffled(names)
 	var laps []lap
-	for _, callers := range []int{b.callers, 1} {
-		for _, c := range contenders {
-			laps = append(laps, func(ctx context.Context) (float64, error) {
-				if err := server.clear(ctx); err != nil {
-					return 0, err
-				}
-				return decideFor(ctx, b.lap, callers, order, c.decide)
-			})
-		}
+	for _, c := range contenders {
+		laps = append(laps, func(ctx context.Context) (float64, error) {
+			if err := server.clear(ctx); err != nil {
+				return 0, err
+			}
+			return decideFor(ctx, b.lap, b.callers, order, c.decide)
+		})
 	}
 	throughputs, err := b.takeTurns(ctx, "peers, throughput", laps)
 	if err != nil {
 		return err
 	}
 	for i, row := range rows {
-		row.contender, row.callers, row.alone = contenders[i], throughputs[i], throughputs[i+len(rows)]
-		fmt.Fprintf(b.progress, "peers: allocations and memory of %s\n", row.name)
-		if err := row.measureMemory(ctx, b, server, names); err != nil {
+		row.contender, row.callers = contenders[i], throughputs[i]
+		if row.memory, err = server.memoryOfCustomers(ctx, b.callers, names, row.decide); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (r *peerRow) measureMemory(ctx context.Context, b *bench, server *server, names []string) error {
-	var err error
-	if r.memory, err = server.memoryOfCustomers(ctx, b.callers, names, r.decide); err != nil {
-		return err
-	}
-	callers := 1
-	if r.batches { // alone it would pay for a whole batch
-		callers = b.callers
-	}
-	r.allocations, r.bytes, err = allocated(ctx, callers, names, r.decide)
-	return err
 }
 
 func peerReport(rows []*peerRow, b *bench) *report {
@@ -118,16 +101,11 @@ func peerReport(rows []*peerRow, b *bench) *report {
 	floor, next, overridden, batched := find(floorName), find(nextName), find(overriddenName), find(batchedName)
 	rate, raw, timed := find(rateName), find(rueidisName), find(timedName)
 
-	speed := grid{{"contender", "server time", "µs", fmt.Sprintf("%d callers", b.callers), "1000/s"}}
-	client := grid{{"contender", "one caller", "1000/s", "allocs", "bytes", "memory"}}
+	table := grid{{"contender", "server time", "µs", fmt.Sprintf("%d callers", b.callers), "1000/s", "memory"}}
 	for _, row := range rows {
 		server, callers := row.server.over(floor.server), row.callers.over(rate.callers)
-		speed = append(speed, []string{
-			row.name, server.String(), tenths(row.server.median()), callers.String(), thousands(row.callers),
-		})
-		client = append(client, []string{
-			row.name, row.alone.over(rate.alone).String(), thousands(row.alone),
-			tenths(row.allocations), whole(row.bytes), whole(row.memory),
+		table = append(table, []string{
+			row.name, server.String(), tenths(row.server.median()), callers.String(), tenths(row.callers.median() / 1000), whole(row.memory),
 		})
 	}
 	return &report{
@@ -135,11 +113,10 @@ func peerReport(rows []*peerRow, b *bench) *report {
 		notes: fmt.Sprintf(`Medians of %d rounds, with the least and the most. Server time is
 			the sum of all commands of a decision, by INFO commandstats, as a ratio to a script of INCR and PEXPIRE; %s. Throughput is
 			each row's own client's, as a ratio to redis_rate on a plain client. "Batched" is on a
-			deferred AutoPipeliner with two batches at a time; of the module, without a timeout but for "and timed". For throughput nothing is pinned to a CPU. Allocations and bytes
-			are what a decision takes in this process, of %d callers where the client batches their commands, else of one. Memory is
+			deferred AutoPipeliner with two batches at a time; of the module, without a timeout but for "and timed". For throughput nothing is pinned to a CPU. Memory is
 			bytes of Redis a customer, after one decision for each of %s.`,
-			b.rounds, b.serverTimeLoad(), b.callers, whole(float64(b.customers))),
-		grids: []grid{speed, client},
+			b.rounds, b.serverTimeLoad(), whole(float64(b.customers))),
+		grids: []grid{table},
 		bars: []bar{
 			{what: "server time, to INCR+PEXPIRE", figure: next.server.over(floor.server).median(), bound: 1.12},
 			{what: "the same with overrides read", figure: overridden.server.over(floor.server).median(), bound: 1.30},

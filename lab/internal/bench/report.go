@@ -92,7 +92,4 @@ func whole(f float64) string {
 	return digits
 }
 
-// thousands writes the median of figures a second.
-func thousands(s samples) string { return tenths(s.median() / 1000) }
-
 func tenths(f float64) string { return fmt.Sprintf("%.1f", f) }

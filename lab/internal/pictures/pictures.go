@@ -123,7 +123,9 @@ func Rule() ([]byte, error) {
 			return nil, err
 		}
 		documents = append(documents, plotter.XY{X: x, Y: -float64(decision.Level)})
-		counts = append(counts, plot.Tick{Value: x, Label: fmt.Sprint(decision.Count)})
+		if i%2 == 0 || i >= beforeThePause { // there is room for each second one
+			counts = append(counts, plot.Tick{Value: x, Label: fmt.Sprint(decision.Count)})
+		}
 	}
 	for level := priority.First; level <= store.Last(); level++ {
 		levels = append(levels, plot.Tick{Value: -float64(level), Label: fmt.Sprint(level)})
@@ -139,50 +141,88 @@ func Rule() ([]byte, error) {
 	return encoded(p, 3.3)
 }
 
+// Overview draws where the module sits.
+func Overview() ([]byte, error) {
+	p := newPlot("")
+	p.HideAxes()
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 800, 0, 300 // as many as the picture has pixels
+	place := func(c color.Color, x, y, wide, high float64, said string) {
+		p.Add(box(c, x, y, x+wide, y+high), colored(color.White, label(x+wide/2, y+high/2, text.XCenter, said)))
+	}
+	place(slate, 10, 200, 170, 80, "your service\n(producer)")
+	place(slate, 620, 200, 170, 80, "your workers")
+	place(brown, 310, 15, 180, 70, "Redis")
+	for i, level := range []string{"level 1", "level 2", "…", "level 9"} {
+		place(blue, 320, 262-22*float64(i), 160, 20, level)
+	}
+	p.Add(label(400, 180, text.XCenter, "your queue"))
+	for _, arrow := range []struct {
+		from, to, at plotter.XY
+		said         string
+	}{
+		{plotter.XY{X: 95, Y: 198}, plotter.XY{X: 308, Y: 50}, plotter.XY{X: 110, Y: 90}, "1. Submit:\nwhich level?"},
+		{plotter.XY{X: 308, Y: 50}, plotter.XY{X: 95, Y: 198}, plotter.XY{X: 110, Y: 90}, ""}, // the answer
+		{plotter.XY{X: 180, Y: 240}, plotter.XY{X: 318, Y: 240}, plotter.XY{X: 248, Y: 256}, "2. enqueue"},
+		{plotter.XY{X: 482, Y: 240}, plotter.XY{X: 618, Y: 240}, plotter.XY{X: 550, Y: 256}, "3. level 1 first"},
+		{plotter.XY{X: 705, Y: 200}, plotter.XY{X: 492, Y: 50}, plotter.XY{X: 680, Y: 90}, "4. Done"},
+	} {
+		dx, dy := arrow.to.X-arrow.from.X, arrow.to.Y-arrow.from.Y
+		dx, dy = 10*dx/math.Hypot(dx, dy), 10*dy/math.Hypot(dx, dy)
+		tip := plotter.XYs{arrow.to, {X: arrow.to.X - dx - dy/2, Y: arrow.to.Y - dy + dx/2}, {X: arrow.to.X - dx + dy/2, Y: arrow.to.Y - dy - dx/2}}
+		p.Add(line(color.Black, arrow.from, arrow.to), &plotter.Polygon{XYs: []plotter.XYs{tip}, Color: color.Black},
+			label(arrow.at.X, arrow.at.Y, text.XCenter, arrow.said))
+	}
+	return encoded(p, 3)
+}
+
 // Load draws the levels by load, and how three customers get theirs.
 func Load() ([]byte, error) {
-	const mostRecent, mostPending = 9, 9 // powers of 2
+	const most = 20 // a power of 2
 	p := newPlot("Submit: load = recent × pending × cost")
-	p.X.Label.Text, p.Y.Label.Text = "recent", "pending × cost"
-	p.X.Tick.Marker, p.Y.Tick.Marker = powers(mostRecent), powers(mostPending)
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, mostRecent+0.3, -2.6, mostPending+0.2
+	p.HideY()
+	p.X.Label.Text = "load"
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -0.2, most, -0.4, 4.6
 	policy, below := priority.DefaultPolicy(), 0.0
-	for i, load := range append(policy.Loads, 1<<(mostRecent+mostPending)) {
-		bound := math.Log2(load)
-		middle := (below + bound) / 2
-		y := min(0.65*middle, mostPending-0.6)
-		level := fmt.Sprint(i + 1)
+	var bounds []plot.Tick
+	for i, load := range append(policy.Loads, 1<<most) {
+		bound, level := math.Log2(load), fmt.Sprintf("level %d", i+1)
+		shade := color.Color(pale)
+		if i%2 == 1 {
+			shade = color.White
+		}
 		if i == len(policy.Loads) {
-			level += "–" + fmt.Sprint(policy.Last())
+			level = fmt.Sprintf("a flood: %d–%d", i+1, policy.Last())
+		} else {
+			bounds = append(bounds, plot.Tick{Value: bound, Label: fmt.Sprint(load)})
 		}
-		p.Add(label(middle-y, y, text.XCenter, level))
-		if below = bound; i < len(policy.Loads) {
-			p.Add(line(pale, plotter.XY{X: max(bound-mostPending, 0), Y: min(bound, mostPending)},
-				plotter.XY{X: min(bound, mostRecent), Y: max(bound-mostRecent, 0)}))
-		}
+		p.Add(box(shade, below, -0.4, bound, 4.1), label((below+bound)/2, 4.35, text.XCenter, level))
+		below = bound
 	}
+	p.X.Tick.Marker = plot.ConstantTicks(append(bounds, plot.Tick{Value: 0, Label: "1"}))
 	for i, customer := range []struct {
 		who         string
 		all, atOnce int
 	}{
-		{"sends a thousand at once", 1000, 1000},
-		{"sends two at a time all day", 600, 2},
 		{"sends three documents now and then", 3, 3},
+		{"sends two at a time all day", 600, 2},
+		{"sends a thousand at once", 1000, 1000},
 	} {
 		path, levels, err := latest(customer.all, customer.atOnce)
 		if err != nil {
 			return nil, err
 		}
-		c, last := []color.Color{brown, green, blue}[i], len(path)-1
-		said := fmt.Sprintf("%s: levels %d to %d", customer.who, levels[0], levels[last])
-		y := -0.9 - 0.7*float64(i)
-		p.Add(line(c, path...), circles(c, 4, path[0], path[last], plotter.XY{X: 0.2, Y: y}), label(0.4, y, text.XLeft, said))
+		c, y := []color.Color{blue, green, brown}[i], 3-1.5*float64(i)
+		for at := range path {
+			path[at].Y = y
+		}
+		said := fmt.Sprintf("%s: levels %d to %d", customer.who, levels[0], levels[len(levels)-1])
+		p.Add(circles(c, 4, path...), colored(c, label(0.2, y+0.5, text.XLeft, said)))
 	}
-	return encoded(p, 4.6)
+	return encoded(p, 3)
 }
 
 // latest returns the last documents that a customer sends at once who has the earlier ones
-// done: the logarithms of what was submitted recently and of the rest of the load, and the levels.
+// done: the logarithms of their loads, and the levels.
 func latest(all, atOnce int) (path plotter.XYs, levels []priority.Level, err error) {
 	store := prioritytest.NewStore(new(prioritytest.Clock), nil)
 	for from := 0; from < all; from += atOnce {
@@ -198,51 +238,40 @@ func latest(all, atOnce int) (path plotter.XYs, levels []priority.Level, err err
 			return nil, nil, err
 		}
 		path, levels = nil, nil
-		for i, decision := range decisions {
-			recent := float64(min(from+i+1, 512))
-			path = append(path, plotter.XY{X: math.Log2(recent), Y: math.Log2(decision.Load / recent)})
+		for _, decision := range decisions {
+			path = append(path, plotter.XY{X: math.Log2(decision.Load)})
 			levels = append(levels, decision.Level)
 		}
 	}
 	return path, levels, nil
 }
 
-// Turns draws how many documents of two floods wait, with nine levels and with turns.
+// Turns draws when two floods are done, first come, with nine levels and with more turns.
 func Turns() ([]byte, error) {
-	w, runs, err := simulated("second-flood", []string{simulation.Submit, simulation.SubmitTurns})
+	w, runs, err := simulated("second-flood", []string{simulation.FirstCome, simulation.Submit, simulation.SubmitTurns})
 	if err != nil {
 		return nil, err
 	}
-	p := newPlot("Two floods: 10,000 documents, and 2,000 five minutes later")
-	p.X.Label.Text, p.Y.Label.Text = "minutes since the first flood", "documents that wait"
-	p.Legend.Top, p.Legend.Padding = true, vg.Points(3)
-	p.Y.Max = 11_500
-	p.Add(plotter.NewGrid())
+	p := newPlot("A flood of 10,000 documents, and one of 2,000 five minutes later: when each is done")
+	p.X.Label.Text = "minutes since the first flood"
+	p.X.Min, p.X.Max, p.X.Tick.Marker = 0, 65, every(10)
+	p.NominalY("22 levels", "9 levels", "first come")
 	for i, starts := range runs {
 		for j, flood := range []string{simulation.Flooder, simulation.Second} {
-			drawn := line([]color.Color{brown, blue}[j], waiting(w, starts, slices.Index(w.Customers, flood))...)
-			if i == 0 {
-				drawn.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+			var from, to time.Duration
+			for at, d := range w.Documents {
+				if w.Customers[d.Customer] == flood {
+					from, to = d.Submitted-w.From, max(to, starts[at]+d.Service-w.From)
+				}
 			}
-			p.Add(drawn)
-			p.Legend.Add([]string{"the first, ", "the second, "}[j]+[]string{"9 levels", "22 levels"}[i], drawn)
+			y := float64(len(runs)-1-i) - 0.35*float64(j)
+			c := []color.Color{brown, blue}[j]
+			p.Add(box(c, from.Minutes(), y, to.Minutes(), y+0.3),
+				colored(color.White, label(from.Minutes()+1, y+0.15, text.XLeft, []string{"the first", "the second"}[j])),
+				label(to.Minutes()+0.7, y+0.15, text.XLeft, fmt.Sprintf("%.0f min", to.Minutes())))
 		}
 	}
-	return encoded(p, 3.6)
-}
-
-// waiting returns how many documents of a customer wait, by minutes.
-func waiting(w *simulation.Workload, starts []time.Duration, customer int) (points plotter.XYs) {
-	for at := w.From; at <= w.To; at += 15 * time.Second {
-		waits := 0
-		for i, d := range w.Documents {
-			if int(d.Customer) == customer && d.Submitted <= at && starts[i] > at {
-				waits++
-			}
-		}
-		points = append(points, plotter.XY{X: (at - w.From).Minutes(), Y: float64(waits)})
-	}
-	return points
+	return encoded(p, 3)
 }
 
 // Levels draws some documents as they arrive, and as a worker takes them.
@@ -298,15 +327,11 @@ func Bars(title, axis string, bars []Bar, own func(name string) bool) ([]byte, e
 	for i, bar := range bars {
 		at := float64(len(bars) - 1 - i) // the first on top
 		names[len(bars)-1-i] = bar.Name
-		drawn, err := plotter.NewBarChart(plotter.Values{bar.Median}, vg.Points(13))
-		if err != nil {
-			return nil, err
-		}
-		drawn.Horizontal, drawn.XMin, drawn.LineStyle.Width, drawn.Color = true, at, 0, gray
+		c := gray
 		if own(bar.Name) {
-			drawn.Color = blue
+			c = blue
 		}
-		p.Add(drawn, line(color.Black, plotter.XY{X: bar.Least, Y: at}, plotter.XY{X: bar.Most, Y: at}),
+		p.Add(box(c, 0, at-0.35, bar.Median, at+0.35), line(color.Black, plotter.XY{X: bar.Least, Y: at}, plotter.XY{X: bar.Most, Y: at}),
 			label(bar.Most, at, text.XLeft, fmt.Sprintf("  %.2f", bar.Median)))
 		p.X.Max = max(p.X.Max, 1.1*bar.Most)
 	}

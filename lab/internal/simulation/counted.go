@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -89,10 +88,9 @@ type store interface {
 }
 
 // clock is the virtual time as the module sees it.
-type clock struct{ now atomic.Int64 }
+type clock struct{ now time.Duration }
 
-func (c *clock) set(now time.Duration) { c.now.Store(int64(now)) }
-func (c *clock) Now() time.Time        { return time.Unix(0, c.now.Load()) }
+func (c *clock) Now() time.Time { return time.Unix(0, int64(c.now)) }
 
 // newCounted returns one with a store in memory, and with the workload's outage or
 // failover. The seed decides which Dones are lost.
@@ -109,21 +107,16 @@ func newCounted(counting counting, w *Workload, o Options, seed uint64) (*counte
 		options.PolicyOf = policyOf(w, o.Policy)
 	}
 	var err error
-	switch {
-	case w.Outage.To > 0:
-		c.store, err = newOutage(w, options, c.clock)
-	case w.Failover.To > 0:
-		c.store, err = newFailover(w, options, c.clock)
-	default:
+	if w.Outage.To > 0 || w.Failover.To > 0 {
+		c.store, err = newTroubled(w, options, c.clock)
+	} else {
 		c.store, err = memory.New(&options)
 	}
 	return c, err
 }
 
 func (c *counted) Submit(document int, now time.Duration) (priority.Level, error) {
-	if err := c.advance(now); err != nil {
-		return 0, err
-	}
+	c.clock.now = now
 	var decision priority.Decision
 	var err error
 	if c.counting.byLoad {
@@ -147,9 +140,7 @@ func (c *counted) told(document int, now time.Duration) priority.Document {
 }
 
 func (c *counted) Done(document int, now time.Duration) error {
-	if err := c.advance(now); err != nil {
-		return err
-	}
+	c.clock.now = now
 	if !c.counting.byLoad || c.lostDone > 0 && c.losses.Float64() < c.lostDone {
 		return nil
 	}
@@ -174,23 +165,6 @@ func policyOf(w *Workload, policy priority.Policy) func(customer string) priorit
 		}
 		return policy
 	}
-}
-
-// advance lets virtual time pass.
-func (c *counted) advance(now time.Duration) (err error) {
-	if o, ok := c.store.(*outage); ok {
-		err = o.advance(now)
-	}
-	c.clock.set(now)
-	return err
-}
-
-// Close ends what the store has begun.
-func (c *counted) Close() error {
-	if o, ok := c.store.(*outage); ok {
-		return o.Close()
-	}
-	return nil
 }
 
 func (c *counted) customerOf(document int) string {

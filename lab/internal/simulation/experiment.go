@@ -2,13 +2,10 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
@@ -45,19 +42,9 @@ func (e Experiment) Validate() error {
 	return e.Options.Validate()
 }
 
-// Run runs all seeds, as many at once as there are processors. What it returns
-// depends on the seeds alone.
-func (e Experiment) Run(ctx context.Context) ([]Outcome, error) {
-	outcomes, err := runAll(ctx, []Experiment{e})
-	if err != nil {
-		return nil, err
-	}
-	return outcomes[0], nil
-}
-
 // runAll runs several experiments, one after the other, with as many seeds at once
-// as there are processors: that many workloads are in memory. It returns the
-// outcomes by experiment.
+// as there are processors: that many workloads are in memory. What it returns, by
+// experiment, depends on the seeds alone.
 func runAll(ctx context.Context, experiments []Experiment) ([][]Outcome, error) {
 	for _, e := range experiments {
 		if err := e.Validate(); err != nil {
@@ -79,7 +66,9 @@ func runAll(ctx context.Context, experiments []Experiment) ([][]Outcome, error) 
 					return err
 				}
 				if seeds.Add(1) == int64(e.Seeds) {
-					outcomes[i] = e.outcomes(measures)
+					for s, name := range e.Schedulers {
+						outcomes[i] = append(outcomes[i], Outcome{name, estimates(measures[s])})
+					}
 				}
 				return nil
 			})
@@ -99,35 +88,17 @@ func (e Experiment) runSeed(ctx context.Context, at int, measures [][]Measures) 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		_, starts, err := e.serve(name, work, seed)
+		scheduler, err := NewScheduler(name, work, e.Options, seed)
+		if err != nil {
+			return err
+		}
+		starts, err := Run(work, e.Servers, scheduler)
 		if err != nil {
 			return err
 		}
 		measures[s][at] = measure(work, e.Servers, starts)
 	}
 	return nil
-}
-
-// serve runs one scheduler, and ends what it has begun.
-func (e Experiment) serve(name string, work *Workload, seed uint64) (scheduler Scheduler, starts []time.Duration, err error) {
-	scheduler, err = NewScheduler(name, work, e.Options, seed)
-	if err != nil {
-		return nil, nil, err
-	}
-	if closer, ok := scheduler.(io.Closer); ok {
-		defer func() { err = errors.Join(err, closer.Close()) }()
-	}
-	starts, err = Run(work, e.Servers, scheduler)
-	return scheduler, starts, err
-}
-
-// outcomes sums up the measures of all schedulers and seeds.
-func (e Experiment) outcomes(measures [][]Measures) []Outcome {
-	outcomes := make([]Outcome, len(e.Schedulers))
-	for i, name := range e.Schedulers {
-		outcomes[i] = Outcome{Scheduler: name, Measures: estimates(measures[i])}
-	}
-	return outcomes
 }
 
 // estimates returns the estimates of the measures that all seeds have.

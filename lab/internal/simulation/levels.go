@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"io"
 	"slices"
 	"time"
 
@@ -76,11 +75,3 @@ func (s *byLevel) Next(time.Duration) (int, bool) {
 }
 
 func (s *byLevel) Done(document int, now time.Duration) error { return s.giver.Done(document, now) }
-
-// Close ends what the giver of levels has begun.
-func (s *byLevel) Close() error {
-	if closer, ok := s.giver.(io.Closer); ok {
-		return closer.Close()
-	}
-	return nil
-}

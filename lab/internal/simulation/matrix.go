@@ -13,14 +13,14 @@ import (
 // Regime is what ways to schedule are compared under: a scenario, or a trace with
 // a number of servers. One with Schedulers of its own is in no score.
 type Regime struct {
-	Name, Summary string
-	Figures       []Figure
+	Name    string
+	Figures []Figure
 	Experiment
 }
 
 // Regime returns the scenario, without seeds.
 func (s Scenario) Regime() Regime {
-	return Regime{s.Name, s.Summary, s.Figures, Experiment{
+	return Regime{s.Name, s.Figures, Experiment{
 		Options:  Options{Servers: s.servers(), Policy: priority.DefaultPolicy(), LostDone: s.LostDone, Schedulers: s.Schedulers},
 		Workload: s.Workload,
 	}}
@@ -30,7 +30,6 @@ func (s Scenario) Regime() Regime {
 func (t *Trace) Regime(servers int, how TraceOptions) Regime {
 	return Regime{
 		fmt.Sprintf("trace-%d", servers),
-		fmt.Sprintf("the trace on %d servers", servers),
 		[]Figure{{Measure: lightP99}, {Measure: worstTenth}},
 		Experiment{
 			Options:  Options{Servers: servers, Policy: priority.DefaultPolicy()},

@@ -33,7 +33,6 @@ const (
 	secondMean    = Second + "_wait_mean_s"
 	lightP99      = Light + "_wait_p99_s"
 	lightestP99   = "lightest_half_wait_p99_s"
-	heavyMean     = Heavy + "_wait_mean_s"
 	worstTenth    = "worst_tenth_wait_s"
 	jainIndex     = "jain"
 	smallestShare = "smallest_share"

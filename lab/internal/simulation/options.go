@@ -101,7 +101,7 @@ func Informed() []string { return []string{RoundRobin, Stride, FairShare, LeastF
 // "submit+cost" gets each document's service time, that of "submit+delay" when it is due; those of
 // "submit+accounts" and "submit+order" have an option of the module. Those by level are served strictly, or by
 // weights as in "submit:8:4:2:1", of classes of levels as in "submit@345". The seed decides which
-// Dones are lost, and what is picked at random. A scheduler that is an io.Closer is to be closed.
+// Dones are lost, and what is picked at random.
 func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, error) {
 	switch name {
 	case FirstCome:

@@ -163,7 +163,7 @@ func troubles() []Scenario {
 		},
 		{
 			Name:    "outage",
-			Summary: "as trickle-flood; Redis cannot be reached for a minute in the middle of the flood, and package fallback answers",
+			Summary: "as trickle-flood; Redis cannot be reached for a minute in the middle of the flood, and a fallback answers",
 			Figures: []Figure{{Measure: othersP99}},
 			build: func(d *drawing) {
 				d.steady(200, 1, 0.6)

@@ -1,42 +1,30 @@
 package simulation
 
 import (
-	"context"
 	"reflect"
 	"runtime"
 	"testing"
 )
 
-// regimes returns the regimes of scenarios by their names.
-func regimes(tb testing.TB, seeds int, names ...string) (all []Regime) {
-	tb.Helper()
-	for _, name := range names {
-		scenario, err := FindScenario(name)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		regime := scenario.Regime()
-		regime.Seeds = seeds
-		all = append(all, regime)
-	}
-	return all
-}
-
 // experiment returns one of a scenario.
-func experiment(tb testing.TB, name string, seeds int, schedulers ...string) Experiment {
-	tb.Helper()
-	e := regimes(tb, seeds, name)[0].Experiment
-	e.Schedulers = schedulers
+func experiment(t *testing.T, name string, seeds int, schedulers ...string) Experiment {
+	t.Helper()
+	scenario, err := FindScenario(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := scenario.Regime().Experiment
+	e.Seeds, e.Schedulers = seeds, schedulers
 	return e
 }
 
-func run(tb testing.TB, e Experiment) []Outcome {
-	tb.Helper()
-	outcomes, err := e.Run(context.Background())
+func run(t *testing.T, e Experiment) []Outcome {
+	t.Helper()
+	outcomes, err := runAll(t.Context(), []Experiment{e})
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
-	return outcomes
+	return outcomes[0]
 }
 
 func TestExperiment_Deterministic(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -32,9 +33,9 @@ type TraceOptions struct {
 }
 
 // ReadTrace reads the trace in the file of that name, or in stdin if the name is "-". A trace is
-// CSV, plain or gzipped, sorted by time, with or without the header
-// submitted_ms,customer,service_ms; the third field may be missing or empty. An error begins
-// with the name and the line.
+// plain or gzipped, and sorted by time: CSV with or without the header
+// submitted_ms,customer,service_ms, of which the third field may be missing or empty; or a log of
+// the Parallel Workloads Archive. An error begins with the name and the line.
 func ReadTrace(name string, stdin io.Reader) (*Trace, error) {
 	if name == "-" {
 		return readTrace("standard input", stdin)
@@ -49,14 +50,17 @@ func ReadTrace(name string, stdin io.Reader) (*Trace, error) {
 
 func readTrace(name string, from io.Reader) (*Trace, error) {
 	buffered := bufio.NewReader(from)
-	from = buffered
 	if magic, _ := buffered.Peek(2); string(magic) == "\x1f\x8b" { // a pipe has no name that ends in .gz
-		var err error
-		if from, err = gzip.NewReader(buffered); err != nil {
+		unzipped, err := gzip.NewReader(buffered)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+		buffered = bufio.NewReader(unzipped)
 	}
-	rows := csv.NewReader(from)
+	if first, _ := buffered.Peek(1); string(first) == ";" { // a comment, with which all logs of the archive begin
+		return readLog(name, buffered)
+	}
+	rows := csv.NewReader(buffered)
 	rows.FieldsPerRecord = -1 // two or three; add checks it
 	rows.ReuseRecord = true
 	t, ids, line := new(Trace), make(map[string]int32), 0
@@ -78,6 +82,33 @@ func readTrace(name string, from io.Reader) (*Trace, error) {
 			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
 		}
 	}
+}
+
+// readLog reads the Standard Workload Format: a line has the number of a job, when it was submitted,
+// how long it waited and ran, in seconds, and behind others, as the 12th field, whose it was; -1 is
+// unknown.
+func readLog(name string, from io.Reader) (*Trace, error) {
+	t, ids, lines := new(Trace), make(map[string]int32), bufio.NewScanner(from)
+	for line := 1; lines.Scan(); line++ {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || strings.HasPrefix(fields[0], ";") {
+			continue
+		}
+		if len(fields) < 12 {
+			return nil, fmt.Errorf("%s:%d: %d fields, not 18", name, line, len(fields))
+		}
+		row := []string{fields[1] + "000", fields[11]}
+		if fields[3] != "-1" {
+			row = append(row, fields[3]+"000")
+		}
+		if err := t.add(row, ids); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return t, nil
 }
 
 // add adds the document of a row.

@@ -56,6 +56,14 @@ func TestReadTrace(t *testing.T) {
 	}
 }
 
+func TestReadTrace_Log(t *testing.T) {
+	const log = "; Version: 2\n\n  1  5 -1 90 4 -1 -1 4 100 -1 1 7 1 -1 1 1 -1 -1\n 2 6 3 -1 4 -1 -1 4 100 -1 1 8 1 -1 1 1 -1 -1\n"
+	want := &Trace{[]string{"7", "8"}, []Document{{0, 5 * time.Second, 90 * time.Second, 0}, {1, 6 * time.Second, unknown, 0}}}
+	if !reflect.DeepEqual(read(t, log), want) || !reflect.DeepEqual(read(t, zipped(log)), want) {
+		t.Errorf("got %+v, want %+v", read(t, log), want)
+	}
+}
+
 func TestReadTrace_Error(t *testing.T) {
 	for trace, want := range map[string]string{
 		"0,a\n1\n":                             "standard input:2: 1 fields, not submitted_ms,customer[,service_ms]",
@@ -65,6 +73,7 @@ func TestReadTrace_Error(t *testing.T) {
 		"0,a\n\n7,b\n6,a\n":                    "standard input:4: submitted_ms goes back from 7 to 6",
 		"0,a\n1,,5\n":                          "standard input:2: the customer has 0 bytes, not 1 to 512",
 		"0," + strings.Repeat("c", 513):        "standard input:1: the customer has 513 bytes, not 1 to 512",
+		"; a log\n1 5 -1\n":                    "standard input:2: 3 fields, not 18",
 		"0,a\n1,b\"c\n":                        `standard input:2: bare " in non-quoted-field`,
 		zipped("0,a\n1,b\n")[:30]:              "standard input: after line 2: unexpected EOF",
 		"\x1f\x8bnonsense that is long enough": "standard input: gzip: invalid header",
