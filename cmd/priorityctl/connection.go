@@ -101,7 +101,7 @@ func (f *connectionFlags) inspector(command *cobra.Command) (*insight.Inspector,
 		}
 	}
 	logging.Disable() // the errors say what matters
-	client := insight.Connect(redisOptions)
+	client := environmentOf(command).connect(redisOptions)
 	inspector, err := insight.New(client, options)
 	if err != nil {
 		_ = client.Close()

@@ -108,23 +108,6 @@ func TestAccounts(t *testing.T) {
 	holds(t, o.ok("get", "acme"), "302, the oldest for")
 }
 
-// Documents wait from when they are due: those of a flood for longer than the lease of others.
-func TestTop_Waiting(t *testing.T) {
-	t.Parallel()
-	o, client := started(t)
-	at := func(ago time.Duration, level int) float64 {
-		return float64(256*time.Now().Add(-ago).UnixMilli() + int64(level))
-	}
-	const lease = 3 * time.Minute // at a latency of a second
-	client.ZAdd(t.Context(), "priority:{acme}:pending", redis.Z{Member: ":fades", Score: float64(time.Now().Add(24 * time.Hour).UnixMilli())}, redis.Z{Member: ":averages", Score: 10_001_000},
-		redis.Z{Member: "flood", Score: -at(2*lease, 6)}, redis.Z{Member: "flood lost", Score: -at(25*time.Hour, 6)}, redis.Z{Member: "flood later", Score: -at(-lease, 6)},
-		redis.Z{Member: "waits", Score: at(lease/2, 2)}, redis.Z{Member: "lost", Score: at(2*lease, 2)}, redis.Z{Member: "later", Score: at(-lease, 2)})
-	write(t, client, fleet.Report{ID: "w1", Name: "w1", Levels: 9, Overrides: true, Busiest: []fleet.Busy{{Customer: "acme", Rule: priority.ByLoad, Level: 2, Pending: 2}}}, 0)
-	holds(t, o.ok("top"), "2 0 1 - - 1m3", "6 0 1 - - 6m", "0 2 6m")
-	holds(t, o.ok("get", "acme"), "pending 2, the oldest for 6m", "flood 1 of them", "scheduled 2 more, though none was submitted with a delay", "but those of a flood do for 24h")
-	holds(t, o.ok("get", "acme"), "lost at least 1 more of the last day, presumed lost", "At least 1 document left by the end of the lease: probably no Done is sent")
-}
-
 // On a terminal top is live, within its lines, until q; then the terminal is as it was. While
 // Redis is away it shows what it knew.
 func TestTop_Live(t *testing.T) {
@@ -197,19 +180,6 @@ func TestTop_Narrow(t *testing.T) {
 		if !strings.Contains(text, "acme") || !strings.Contains(text, "longlon") || width >= 57 && !strings.Contains(text, "OLDEST\n") {
 			t.Errorf("%d columns:\n%s", width, text)
 		}
-	}
-}
-
-// On a terminal, status is as wide and in color, unless the user wants none.
-func TestStatus_Terminal(t *testing.T) {
-	t.Parallel()
-	o, client := started(t)
-	write(t, client, fleet.Report{ID: "w3", Name: "w3", Levels: 3, Overrides: true, Degraded: true}, 0)
-	o.terminal = func(any) (int, int, bool) { return 200, 24, true }
-	_, wide, _ := o.ask("status")
-	_, plain, _ := o.with("NO_COLOR", "1").ask("status")
-	if !strings.Contains(wide, "\x1b[32mok      \x1b[m ") || !strings.Contains(wide, "w3: Redis was not reached at the latest report, so each decides by itself\n") || strings.Contains(plain, "\x1b") {
-		t.Errorf("got %q and %q", wide, plain)
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	env := environment{os.Getenv, defaultURL, terminalOf, keysOf}
+	env := environment{os.Getenv, defaultURL, terminalOf, keysOf, insight.Connect}
 	os.Exit(run(ctx, env, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
