@@ -1,8 +1,7 @@
 package fleet
 
 import (
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -59,8 +58,8 @@ type busyJSON struct {
 
 const byCount, byLoad = "count", "load"
 
-// MarshalJSON returns the customer in a report's format.
-func (b Busy) MarshalJSON() ([]byte, error) {
+// json returns the customer in a report's format.
+func (b Busy) json() busyJSON {
 	f := busyJSON{Name: customer.NameOf(b.Customer), Documents: b.Documents, Level: b.Level, AgoMS: b.Ago.Milliseconds(), Pending: b.Pending}
 	if b.Rule == priority.ByCount {
 		f.Rule, f.Count = byCount, &b.Count
@@ -72,15 +71,11 @@ func (b Busy) MarshalJSON() ([]byte, error) {
 		hour = append(hour, fmt.Sprint(int64(p.Ago.Seconds()), p.Documents, p.Level))
 	}
 	f.Hour = strings.Join(hour, " ")
-	return encode(f)
+	return f
 }
 
-// UnmarshalJSON reverses MarshalJSON. It returns an error for values that no process writes.
-func (b *Busy) UnmarshalJSON(text []byte) error {
-	var f busyJSON
-	if err := json.Unmarshal(text, &f); err != nil {
-		return err
-	}
+// busy reverses json. It returns an error for values that no process writes.
+func (f busyJSON) busy() (b Busy, err error) {
 	read := Busy{Customer: f.Exact(), Documents: f.Documents, Level: f.Level, Ago: time.Duration(f.AgoMS) * time.Millisecond, Pending: f.Pending}
 	switch f.Rule {
 	case byCount:
@@ -94,18 +89,17 @@ func (b *Busy) UnmarshalJSON(text []byte) error {
 	if f.Load != nil {
 		read.Load = *f.Load
 	}
-	if err := errors.Join(f.Check(), check.Customer(read.Customer)); err != nil {
-		return err
+	if err := cmp.Or(f.Check(), check.Customer(read.Customer)); err != nil {
+		return b, err
 	}
 	if !isNumber(f.Documents) || !isNumber(f.Pending) || !isLevel(f.Level) || f.AgoMS < 0 || f.AgoMS > maxMS {
-		return fmt.Errorf("%.40q has %d documents, the latest %d ms ago of level %d, %d pending", read.Customer, f.Documents, f.AgoMS, f.Level, f.Pending)
+		return b, fmt.Errorf("%.40q has %d documents, the latest %d ms ago of level %d, %d pending", read.Customer, f.Documents, f.AgoMS, f.Level, f.Pending)
 	}
 	var ok bool
 	if read.Hour, ok = partsOf(f.Hour); !ok {
-		return fmt.Errorf("%.40q has the hour %.80q", read.Customer, f.Hour)
+		return b, fmt.Errorf("%.40q has the hour %.80q", read.Customer, f.Hour)
 	}
-	*b = read
-	return nil
+	return read, nil
 }
 
 // partsOf reads the parts of an hour. It is false for a text that no process writes.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
+	"unicode/utf8"
 )
 
 // columns are those of a table on a terminal.
@@ -61,17 +61,5 @@ func cut(text string, columns int) string {
 	return short.String() + "…"
 }
 
-// columnsOf returns how many columns of a terminal a text takes, about: East Asian characters and
-// pictures are wide, and an accent of its own takes none.
-func columnsOf(text string) (columns int) {
-	for _, r := range text {
-		switch {
-		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-		case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana), r >= 0xff01 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff:
-			columns += 2
-		default:
-			columns++
-		}
-	}
-	return columns
-}
+// columnsOf returns how many columns of a terminal a text takes, if none of its characters is wide.
+func columnsOf(text string) int { return utf8.RuneCountInString(text) }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
-	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/testing/redistest"
@@ -44,17 +43,7 @@ func TestGet(t *testing.T) {
 	submit(t, member, "archive", 300)
 	count(t, client, map[string]int{"acme": 30})
 	holds(t, o.ok("get", "archive"), "rule by load", "next level 7 of 1 to 9: load > 32,768, ≥ 16 pending", "300, the oldest for",
-		"archive waits behind levels 1 to 6", "flood 119 of them", "pending document 120 of the flood, and floods take turns", "fewer of those that count, it gets level 5.")
-	redistest.Await(t, "the flood is reported", func() bool {
-		said := strings.Join(strings.Fields(o.ok("get", "archive")), " ")
-		return strings.Contains(said, "at least 300 documents, the latest at level 7") && strings.Contains(said, "The first document of the flood that still waits is from")
-	})
-	for i := range 182 {
-		if _, err := member.Done(t.Context(), "archive", fmt.Sprint("document ", i), time.Second); err != nil {
-			t.Fatal(err)
-		}
-	}
-	holds(t, o.ok("get", "archive"), "archive floods: 118 documents beyond the last load are pending, and the next one gets level 3.")
+		"archive waits behind levels 1 to 6", "flood 119 of them", "pending document 120 of the flood, and floods take turns")
 	o.ok("override", "set", "acme", "-not-later-than", "3", "-for", "2h", "-why", "a demo", "-by", "mary")
 	holds(t, o.ok("get", "acme"), "count -29: 30 documents since the last reset", "level 3 of 1 to 9; by the rule 9", "level 3 at the latest",
 		`by mary: "a demo"`, "acme is slow because of 30 documents")
@@ -62,7 +51,7 @@ func TestGet(t *testing.T) {
 	client.HSet(t.Context(), "priority:{odd}:count", "f", "v")
 	o.refused(exitFailed, "the key priority:{odd}:count holds a hash, not a count", "get", "odd")
 	status, out, _ := o.ask("get", "archive", "odd", "-json")
-	if all := objects(t, out); status != exitSomeFailed || len(all) != 2 || all[0]["state"].(map[string]any)["pending"] != 118. || all[1]["error"] == nil {
+	if all := objects(t, out); status != exitSomeFailed || len(all) != 2 || all[0]["state"].(map[string]any)["pending"] != 300. || all[1]["error"] == nil {
 		t.Errorf("status %d: %s", status, out)
 	}
 }
@@ -160,7 +149,7 @@ func TestTop_Narrow(t *testing.T) {
 	t.Parallel()
 	snapshot := &insight.Snapshot{Inspector: &insight.Inspector{Options: insight.Options{Address: "redis://" + strings.Repeat("a.long.name.", 9)}}}
 	top := &insight.Top{Levels: []insight.Level{{Level: 1, ByLoad: 1234567, Waits: insight.Waits{Done: 3, MedianMS: 9900, P95MS: 99000}, Pending: 1234567, OldestMS: 1}}}
-	for _, name := range []string{"acme", strings.Repeat("long", 99), "\x1b\x1b\x1b\x1b\x1b\x1b\x1b\x1b\x1b", "\u202e\u202e\u202e\u202e\u202e\u202e", strings.Repeat("文書", 30)} {
+	for _, name := range []string{"acme", strings.Repeat("long", 99), "\x1b\x1b\x1b\x1b\x1b\x1b\x1b\x1b\x1b", "\u202e\u202e\u202e\u202e\u202e\u202e"} {
 		top.Busiest = append(top.Busiest, insight.Busy{Brief: insight.Brief{Name: customer.NameOf(name), State: &priority.State{Rule: priority.ByLoad, Pending: 1234567, Bounds: priority.Bounds{Latest: 1}}}, Documents: 1234567})
 	}
 	headings := "LEVEL 5TH DOCS PENDING MEDIAN 95TH OLDEST LATEST NEXT COUNT/LOAD DOCUMENTS CUSTOMER 1,234,567"
@@ -183,25 +172,6 @@ func TestTop_Narrow(t *testing.T) {
 	}
 }
 
-func TestWorkers(t *testing.T) {
-	t.Parallel()
-	o, client := started(t)
-	for i := range 3 {
-		write(t, client, fleet.Report{ID: fmt.Sprint("w", i), Name: fmt.Sprint("w", i), Host: "a", Language: "go", Levels: 9, Overrides: true, Following: control.Following{Own: true}}, 0)
-	}
-	holds(t, o.ok("workers"), "LANGUAGE VERSION UP POLICIES LEVELS FOLLOWS WORKER", "own 9 yes w1 on a")
-	write(t, client, fleet.Report{ID: "odd", Name: "odd", Language: "go", Levels: 3, Overrides: true}, 0)
-	write(t, client, fleet.Report{ID: "gone", Name: "gone", Language: "python", Host: "b", Levels: 9, Overrides: true}, 2*time.Minute)
-	writeText(t, client, "junk", "{", 0)
-	status, out, _ := o.ask("workers")
-	if holds(t, out, "! 3", "gone: last seen 2m", "gone gone on b", "its report cannot be read"); status != exitFailed {
-		t.Errorf("status %d:\n%s", status, out)
-	}
-	holds(t, o.ok("top"), "4 workers here, 1 gone, 1 not readable")
-	// A policy that one cannot follow is refused, unless the operator insists.
-	o.refused(exitFailed, "that of odd 3): nothing was changed", "policy", "apply", "default", "-why", "x")
-}
-
 func TestList(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
@@ -215,7 +185,7 @@ func TestList(t *testing.T) {
 	client.RPush(t.Context(), "priority:{odd}:pending", "x")
 	client.Set(t.Context(), "priority:{odder}:override", "first", 0)
 	client.Set(t.Context(), "priority:{%20}:count", "1", 0) // no key of the module's
-	all := objects(t, o.ok("list", "-json", "-pace", "0"))
+	all := objects(t, o.ok("list", "-json"))
 	if len(all) != 1204 {
 		t.Errorf("%d customers", len(all))
 	}

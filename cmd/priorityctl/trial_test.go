@@ -81,7 +81,7 @@ var incidents = []incident{
 		says: []string{"yes odd on", "it decides by other policies than others do"},
 		happens: func(f *trial) {
 			f.busy()
-			f.join(priority.RedisOptions{Policy: priority.Policy{Loads: []float64{1, 2, 3, 4, 5}}}, "odd")
+			f.send(f.join(priority.RedisOptions{Policy: priority.Policy{Loads: []float64{1, 2, 3, 4, 5}}}, "odd")[0], "acme")
 		},
 	},
 	{
@@ -136,7 +136,7 @@ var incidents = []incident{
 		name: "producers and workers", more: "workers", says: []string{"yes api", "yes w2"}, // neither proves anything
 		found: append(allow("stuck"), without([]string{})),
 		happens: func(f *trial) {
-			both := f.workers("api", "w2")
+			both := append(f.join(priority.RedisOptions{Policy: priority.Policy{InOrder: true}}, "api"), f.workers("w2")...)
 			f.send(both[0], customers(20)...)
 			f.serve(20*time.Millisecond, func(d *document) fate {
 				if len(d.customer)%2 == 0 {
@@ -165,6 +165,7 @@ var incidents = []incident{
 		found: []truth{{check: "poison", customers: []string{"acme"}}},
 		happens: func(f *trial) {
 			workers := f.workers("w1", "w2")
+			f.done(workers[1], f.submitOnly(workers[1], "acme"), 0)
 			f.send(workers[0], customers(400)...)
 			bad := f.submit(workers[1], "acme", 1)[0]
 			f.serve(20*time.Millisecond, func(d *document) fate {
@@ -173,6 +174,14 @@ var incidents = []incident{
 				}
 				return ends
 			}, workers...)
+			time.Sleep(2 * time.Minute)
+		},
+	},
+	{
+		name: "a new customer's long document", more: "get novice", says: []string{"it takes long or is stuck: how long this customer's documents take is not known yet"},
+		found: []truth{{check: "poison", customers: []string{"novice"}}},
+		happens: func(f *trial) {
+			f.submitOnly(f.busy()[2], "novice")
 			time.Sleep(2 * time.Minute)
 		},
 	},

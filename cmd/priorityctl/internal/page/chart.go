@@ -11,8 +11,7 @@ import (
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 )
 
-// grid has a number for each level in each step of time, the earliest first; 0: nothing. The last
-// number of a step is for what is at levels that are not known, which have the number 0.
+// grid has a number for each level in each step of time, the earliest first; 0: nothing.
 type grid struct {
 	from  time.Time
 	step  time.Duration
@@ -23,7 +22,7 @@ type grid struct {
 func newGrid(now time.Time, steps int, step time.Duration, last priority.Level) grid {
 	g := grid{now.UTC().Truncate(step).Add(-time.Duration(steps-1) * step), step, make([][]float64, steps)}
 	for i := range g.cells {
-		g.cells[i] = make([]float64, last+1)
+		g.cells[i] = make([]float64, last)
 	}
 	return g
 }
@@ -31,26 +30,26 @@ func newGrid(now time.Time, steps int, step time.Duration, last priority.Level) 
 // cell returns the number for a time and a level, to be changed.
 func (g grid) cell(at time.Time, level priority.Level) *float64 {
 	i := int(at.Sub(g.from) / g.step)
-	if at.Before(g.from) || i >= len(g.cells) || level < 0 || int(level) >= len(g.cells[i]) {
+	if at.Before(g.from) || i >= len(g.cells) || int(level) > len(g.cells[i]) {
 		return new(float64)
 	}
-	return &g.cells[i][(int(level)+len(g.cells[i])-1)%len(g.cells[i])]
+	return &g.cells[i][level-1]
 }
 
 // chart is a grid as the template draws it. The drawing is as wide as there are steps, and 1,000
 // high; other places are in percent from the left or from the top.
 type chart struct {
-	ID, Title, Note string
-	Says            string // what it shows, for those who do not see it
-	Kind            string // "area" or "line"
-	Paths           []path
-	Ticks, Times    []tick
-	Steps           []string // what each step has, in words; empty: nothing
+	Title, Note  string
+	Says         string // what it shows, for those who do not see it
+	Kind         string // "area" or "line"
+	Paths        []path
+	Ticks, Times []tick
+	Steps        []string // what each step has, in words; empty: nothing
 }
 
 // path is what a level has.
 type path struct {
-	Level, Shade int // the color is one of nine, and 0 of no level
+	Level, Shade int // the color is one of nine
 	D            string
 }
 
@@ -130,9 +129,9 @@ func lines(g grid) chart {
 
 // chart returns what charts of both kinds have.
 func (g grid) chart(kind string, says func(float64) string) chart {
-	last := len(g.cells[0]) - 1
-	c := chart{Kind: kind, Steps: make([]string, len(g.cells)), Paths: make([]path, last+1)}
-	highest := make([]float64, last+1)
+	last := len(g.cells[0])
+	c := chart{Kind: kind, Steps: make([]string, len(g.cells)), Paths: make([]path, last)}
+	highest := make([]float64, last)
 	for n := range last {
 		c.Paths[n] = path{Level: n + 1, Shade: 1 + n*8/max(last-1, 1)}
 	}
@@ -158,9 +157,7 @@ func (g grid) chart(kind string, says func(float64) string) chart {
 func named(numbers []float64, says func(float64) string) string {
 	var all []string
 	for n, number := range numbers {
-		if number > 0 && n == len(numbers)-1 {
-			all = append(all, "of unknown level "+says(number))
-		} else if number > 0 {
+		if number > 0 {
 			all = append(all, fmt.Sprintf("level %d %s", n+1, says(number)))
 		}
 	}

@@ -18,9 +18,6 @@ func TestOverTime(t *testing.T) {
 	l := &look{Snapshot: &insight.Snapshot{Now: at(16, 3), Last: 3}, history: []fleet.Slot{
 		{Began: at(9, 40), Documents: map[priority.Level]int64{1: 900}, Waits: map[priority.Level]fleet.Histogram{1: {68: 7}}},
 		{Began: at(15, 40), Documents: map[priority.Level]int64{1: 30, 2: 4}, Waits: map[priority.Level]fleet.Histogram{1: {20: 96, 40: 4}, 2: {40: 1, 52: 90}}},
-	}, samples: []sample{
-		{at(15, 57), []insight.Level{{Level: 1, Pending: 3, OldestMS: 90}}, 0},
-		{at(16, 2), []insight.Level{{Level: 2, Pending: 1000, OldestMS: 60_000}, {Level: 1, Pending: 9, OldestMS: 3000}}, 700},
 	}}
 	says := func(day bool) (all []string) {
 		for _, c := range l.overTime(day).Charts {
@@ -30,13 +27,9 @@ func TestOverTime(t *testing.T) {
 	}
 	for day, want := range map[bool]string{
 		false: `[Documents by the workers’ reports 15:40: level 1 30, level 2 4` +
-			` Waits 95 of 100 documents waited at most that 15:40: level 1 32ms, level 2 8.2s` +
-			` Pending, at least seen here since 15:57; gray: level not read 15:57: level 1 3 16:02: level 1 9, level 2 1,000, of unknown level 700` +
-			` Oldest pending document seen here since 15:57 15:57: level 1 90ms 16:02: level 1 3s, level 2 1m]`,
+			` Waits 95 of 100 documents waited at most that 15:40: level 1 32ms, level 2 8.2s]`,
 		true: `[Documents by the workers’ reports 09:30: level 1 900 15:30: level 1 30, level 2 4` +
-			` Waits 95 of 100 documents waited at most that 09:30: level 1 2m11s 15:30: level 1 32ms, level 2 8.2s` +
-			` Pending, at least seen here since 15:57; gray: level not read 15:30: level 1 3 16:00: level 1 9, level 2 1,000, of unknown level 700` +
-			` Oldest pending document seen here since 15:57 15:30: level 1 90ms 16:00: level 1 3s, level 2 1m]`,
+			` Waits 95 of 100 documents waited at most that 09:30: level 1 2m11s 15:30: level 1 32ms, level 2 8.2s]`,
 	} {
 		if got := fmt.Sprint(says(day)); got != want {
 			t.Errorf("got\n%s, want\n%s", got, want)
@@ -46,7 +39,7 @@ func TestOverTime(t *testing.T) {
 	if d := c.Paths[0].D + c.Paths[1].D; d != "M7.06 250.0h.88v750.0h-.88zM7.06 150.0h.88v100.0h-.88z" || c.Ticks[2].Says != "40" || c.Times[4].Says != "16:05" {
 		t.Errorf("the areas are %s, at %v and %v", d, c.Ticks, c.Times)
 	}
-	if d := l.overTime(true).Charts[1].Paths[3].D; strings.Count(d, "M") != 2 {
+	if d := l.overTime(true).Charts[1].Paths[2].D; strings.Count(d, "M") != 2 {
 		t.Errorf("the line is not open where nothing is known: %s", d)
 	}
 }

@@ -17,7 +17,6 @@ type customerView struct {
 	Failure  string            // what is wrong with a corrupt key
 	Override *insight.Override // nil if there is none
 	Table    policyTable
-	Over     overTime
 	History  []insight.Logged
 	Commands []command
 }
@@ -84,6 +83,5 @@ func (view *customerView) read(v *visit) {
 			}
 		}
 		view.Details, view.Override, view.Table = details, details.Override, table
-		view.Over = hourOf(v.Look.Now, v.Look.Last, details.Hour)
 	}
 }

@@ -3,12 +3,10 @@ package page
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
-	"github.com/docpriority/priority/fleet"
 )
 
 const (
@@ -41,38 +39,6 @@ func (v *visit) now() (string, any) {
 		}
 	}
 	return "Now", view
-}
-
-// customersView shows the customers that workers report and that a text is part of.
-type customersView struct {
-	Search string
-	Found  []fleet.Busy
-	All    int64 // how many were found
-}
-
-// customers shows the customers that workers report. If there is nothing to choose from, it leads to
-// the customer who is named.
-func (v *visit) customers() (string, any) {
-	view := customersView{Search: v.request.URL.Query().Get("c")}
-	for _, b := range v.Look.Totals.Busiest {
-		if strings.Contains(strings.ToLower(b.Customer), strings.ToLower(view.Search)) {
-			view.Found = append(view.Found, b)
-		}
-	}
-	if others := func(b fleet.Busy) bool { return b.Customer != view.Search }; view.Search != "" && !slices.ContainsFunc(view.Found, others) {
-		v.location = pathOf(view.Search)
-	}
-	view.All = int64(len(view.Found))
-	view.Found = first(view.Found, mostRows)
-	return "Customers", view
-}
-
-// hourly is how many documents a customer sent in the last hour, as far as reports say.
-func hourly(b fleet.Busy) (documents int64) {
-	for _, part := range b.Hour {
-		documents += part.Documents
-	}
-	return documents
 }
 
 // workersView shows the processes of the fleet, the ones that do not follow first.

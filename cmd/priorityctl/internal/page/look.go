@@ -24,7 +24,6 @@ type look struct {
 	Overrides []insight.Override
 	Changes   []insight.Logged // the newest first
 	history   []fleet.Slot     // what workers keep of the last day
-	samples   []sample         // what this page saw of it
 	missing   []error          // why parts of it could not be read
 }
 
@@ -36,8 +35,7 @@ type looks struct {
 	asked  time.Time
 	away   error // why there is no newer look, or nil
 
-	minute     time.Time // of the latest sample, and of the history
-	samples    []sample  // the earliest first
+	minute     time.Time // of the history
 	history    []fleet.Slot
 	historyErr error
 }

@@ -52,7 +52,7 @@ func (p *Page) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/", http.FileServerFS(assets))
 	for name, show := range map[string]func(*visit) (heading string, data any){
-		"now": (*visit).now, "customers": (*visit).customers, "customer": (*visit).customer,
+		"now": (*visit).now, "customer": (*visit).customer,
 		"workers": (*visit).workers, "policy": (*visit).policy, "log": (*visit).log,
 	} {
 		path := name
@@ -82,9 +82,8 @@ func guarded(next http.Handler) http.Handler {
 // visit is one request, and the frame of its page.
 type visit struct {
 	*Page
-	request  *http.Request
-	status   int
-	location string // of another page that is to be shown instead; relative, as all URLs
+	request *http.Request
+	status  int
 
 	Name    string   // the page's
 	Look    *look    // nil if Redis was never reached
@@ -107,10 +106,6 @@ func (p *Page) show(w http.ResponseWriter, v *visit, content func(*visit) (headi
 	v.Heading = "Redis was not reached yet"
 	if v.Look != nil {
 		v.Heading, v.Data = content(v)
-	}
-	if v.location != "" {
-		w.Header().Set("Location", v.location)
-		v.status = http.StatusSeeOther
 	}
 	var page bytes.Buffer // which is sent only if it is whole
 	if err := templates[v.Name].ExecuteTemplate(&page, "layout", v); err != nil {
@@ -158,7 +153,7 @@ var functions = template.FuncMap{
 	"stamp":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
 	"since":    func(at time.Time) string { return insight.Span(time.Since(at).Round(time.Second)) },
 	"bare":     func(text string) string { return strings.TrimPrefix(strings.TrimPrefix(text, "load "), "count ") }, // as the heading has the word
-	"customer": pathOf, "hourly": hourly,
+	"customer": pathOf,
 }
 
 // pathOf returns the path of a customer's page.
@@ -170,7 +165,7 @@ var files embed.FS
 // templates has each page within the layout.
 var templates = func() map[string]*template.Template {
 	all := make(map[string]*template.Template)
-	for _, page := range []string{"now", "customers", "customer", "workers", "policy", "log"} {
+	for _, page := range []string{"now", "customer", "workers", "policy", "log"} {
 		all[page] = template.Must(template.New(page).Funcs(functions).ParseFS(files,
 			"templates/layout.gohtml", "templates/parts.gohtml", "templates/"+page+".gohtml"))
 	}
