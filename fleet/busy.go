@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,18 +105,20 @@ func (f busyJSON) busy() (b Busy, err error) {
 
 // partsOf reads the parts of an hour. It is false for a text that no process writes.
 func partsOf(text string) (parts []Part, ok bool) {
-	var numbers []int64
-	for word := range strings.FieldsSeq(text) {
-		n, err := strconv.ParseInt(word, 10, 64)
-		if err != nil || !isNumber(n) || len(numbers) >= 3*steps {
-			return nil, false
-		}
-		numbers = append(numbers, n)
-	}
-	if len(numbers)%3 != 0 {
+	words := strings.Fields(text)
+	if len(words)%3 != 0 || len(words) > 3*steps {
 		return nil, false
 	}
-	for ; len(numbers) > 0; numbers = numbers[3:] {
+	parts = slices.Grow(parts, len(words)/3)
+	for ; len(words) > 0; words = words[3:] {
+		var numbers [3]int64
+		for i := range numbers {
+			n, err := strconv.ParseInt(words[i], 10, 64)
+			if err != nil || !isNumber(n) {
+				return nil, false
+			}
+			numbers[i] = n
+		}
 		part := Part{time.Duration(numbers[0]) * time.Second, numbers[1], priority.Level(numbers[2])}
 		if part.Ago > 2*time.Hour || !isLevel(part.Level) {
 			return nil, false

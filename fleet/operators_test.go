@@ -26,32 +26,6 @@ import (
 
 var demo = control.Change{By: "mary", Why: "a demo"}
 
-// Operators see within a moment who follows their policies, and why somebody does not.
-func TestReport_PoliciesChanged(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		ctx, reader := t.Context(), v.Client(nil)
-		v.member(&fleet.Options{Name: "nine levels"})
-		v.member(&fleet.Options{Name: "three levels", Store: priority.RedisOptions{Policy: priority.Policy{Thresholds: []int64{-1, -2}, Loads: []float64{1, 2}}}})
-		time.Sleep(12 * time.Second)
-		admin := must(control.NewAdmin(reader, nil))(t)
-		version := must(admin.Apply(ctx, 0, priority.Policies{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
-		time.Sleep(time.Second)
-		reports := byName(t, reader)
-		if r := reports["nine levels"]; !r.Follows(version) || r.Following.Version != version {
-			t.Errorf("nine levels: %+v", r.Following)
-		}
-		if r := reports["three levels"]; r.Follows(version) || r.Following.Version != 0 || r.Following.Code != control.Invalid || r.Following.Detail != "its queue has 3 levels, the policies 9" {
-			t.Errorf("three levels: %+v", r.Following)
-		}
-		v.Server.FlushAll()
-		time.Sleep(time.Second)
-		if r := byName(t, reader)["nine levels"]; r.Follows(version) || r.Following.Version != version || r.Following.Code != control.Lost {
-			t.Errorf("when Redis was emptied: %+v", r.Following)
-		}
-	})
-}
-
 // When Redis was emptied, a member notices it with its next report. A report or a list alone
 // that is lost is no sign of that.
 func TestMember_RedisEmptied(t *testing.T) {

@@ -13,34 +13,22 @@ type columns []column
 type column struct {
 	heading string
 	width   int // negative: the text is on the left
-	yields  int // where the screen is narrow, the columns with the lowest are left out first; 0: never
 }
 
-// line writes cells side by side in at most that many columns of the terminal, if that can be.
-func (all columns) line(width int, cells ...string) string {
-	var shown []string
-	for yields := 0; yields <= len(all); yields++ {
-		used := -2
-		shown = nil
-		for i, c := range all {
-			if c.yields == 0 || c.yields > yields {
-				used += 2 + max(c.width, -c.width)
-				shown = append(shown, fmt.Sprintf("%*s", c.width, cells[i]))
-			}
-		}
-		if used <= width {
-			break
-		}
+func (all columns) line(cells ...string) string {
+	shown := make([]string, len(all))
+	for i, c := range all {
+		shown[i] = fmt.Sprintf("%*s", c.width, cells[i])
 	}
 	return strings.Join(shown, "  ")
 }
 
-func (all columns) heading(width int) string {
+func (all columns) heading() string {
 	headings := make([]string, len(all))
 	for i, c := range all {
 		headings[i] = c.heading
 	}
-	return all.line(width, headings...)
+	return all.line(headings...)
 }
 
 // character is what is cut as a whole: a character, or an escape that stands for one.

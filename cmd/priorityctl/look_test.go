@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
@@ -140,35 +136,6 @@ func TestTop_Live(t *testing.T) {
 	rest, err := io.ReadAll(from)
 	if status := <-ended; err != nil || status != 0 || !restored || !strings.HasSuffix(string(rest), "\x1b[?7h\x1b[?25h\x1b[?1049l") {
 		t.Errorf("status %d, %v, and at last %q", status, err, rest)
-	}
-}
-
-// No line is wider than the terminal, no heading and no number loses a letter, and a name that is cut
-// ends with an ellipsis that is inside no escape.
-func TestTop_Narrow(t *testing.T) {
-	t.Parallel()
-	snapshot := &insight.Snapshot{Inspector: &insight.Inspector{Options: insight.Options{Address: "redis://" + strings.Repeat("a.long.name.", 9)}}}
-	top := &insight.Top{Levels: []insight.Level{{Level: 1, ByLoad: 1234567, Waits: insight.Waits{Done: 3, MedianMS: 9900, P95MS: 99000}, Pending: 1234567, OldestMS: 1}}}
-	for _, name := range []string{"acme", strings.Repeat("long", 99), "\x1b\x1b\x1b\x1b\x1b\x1b\x1b\x1b\x1b", "\u202e\u202e\u202e\u202e\u202e\u202e"} {
-		top.Busiest = append(top.Busiest, insight.Busy{Brief: insight.Brief{Name: customer.NameOf(name), State: &priority.State{Rule: priority.ByLoad, Pending: 1234567, Bounds: priority.Bounds{Latest: 1}}}, Documents: 1234567})
-	}
-	headings := "LEVEL 5TH DOCS PENDING MEDIAN 95TH OLDEST LATEST NEXT COUNT/LOAD DOCUMENTS CUSTOMER 1,234,567"
-	word := regexp.MustCompile(`[0-9A-Z][A-Z/]+|[\d,]{7,}`)
-	for width := 24; width <= 130; width++ {
-		text := drawing{look: look{snapshot: snapshot, top: top}, live: true, width: width, height: 99, paint: plain}.text()
-		for line := range strings.SplitSeq(text, "\n") {
-			if columnsOf(line) > width || regexp.MustCompile(`\\(x.?|u.{0,3})?…`).MatchString(line) {
-				t.Errorf("%d of %d columns: %q", columnsOf(line), width, line)
-			}
-			for _, found := range word.FindAllString(line, -1) {
-				if !slices.Contains(strings.Fields(headings), found) {
-					t.Errorf("%d columns: %q in %q", width, found, line)
-				}
-			}
-		}
-		if !strings.Contains(text, "acme") || !strings.Contains(text, "longlon") || width >= 57 && !strings.Contains(text, "OLDEST\n") {
-			t.Errorf("%d columns:\n%s", width, text)
-		}
 	}
 }
 

@@ -227,7 +227,7 @@ func (c *Customer) whyByLoad(why *strings.Builder, who string) {
 		fmt.Fprintf(why, " A user is at most one level before the account, whose next document has level %d.", level+1)
 	case row.Over > 0 && !math.IsInf(row.UpTo, 1):
 		fmt.Fprintf(why, " Loads up to %s get level %d.", bound(row.Over), level-1)
-	case policy.Turns > 0:
+	case math.IsInf(row.UpTo, 1) && policy.Turns > 0:
 		fmt.Fprintf(why, " It is pending document %s, and floods take turns.", flood)
 	}
 	if state.Level > 0 && state.Level != level {
