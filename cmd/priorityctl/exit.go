@@ -77,8 +77,8 @@ func usageErrors(command *cobra.Command) {
 			near := command.SuggestionsFor(args[0])
 			for _, group := range command.Commands() {
 				for _, child := range group.Commands() {
-					if child.Name() == args[0] { // as of override set
-						near = append(near, group.Name()+" "+child.Name())
+					if child.Name() == args[0] {
+						near = []string{group.Name() + " " + child.Name()} // such as override set
 					}
 				}
 			}

@@ -98,7 +98,7 @@ func (f *trial) join(options priority.RedisOptions, names ...string) (all []*wor
 	for _, name := range names {
 		w := &worker{name: name, faults: new(virtualredis.Faults)}
 		var err error
-		if w.Member, err = fleet.Join(f.redis.Client(w.faults), &fleet.Options{Name: name, Store: options, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		if w.Member, err = fleet.Join(f.redis.Client(w.faults), &fleet.Options{Name: name, Store: options, Interval: 2 * time.Second, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 			f.Fatal(err)
 		}
 		f.Cleanup(func() {
@@ -213,7 +213,7 @@ func (f *trial) send(w *worker, customers ...string) {
 		for n := 0; f.ctx.Err() == nil && !w.killed.Load(); n++ {
 			f.wait()
 			f.submit(w, customers[n%len(customers)], 1)
-			time.Sleep(500 * time.Millisecond)
+			time.Sleep(time.Second)
 		}
 	})
 }
