@@ -54,16 +54,6 @@ func (v *virtual) take() []string {
 	return sent
 }
 
-// reports returns how many of some commands are of reports.
-func reports(sent []string) (n int) {
-	for _, key := range sent {
-		if strings.HasPrefix(key, "priority:{fleet}:") {
-			n++
-		}
-	}
-	return n
-}
-
 // member returns a member whose commands meet faults.
 func (v *virtual) member(opts *fleet.Options) *fleet.Member {
 	v.t.Helper()
@@ -83,20 +73,6 @@ func TestJoin_SendsNothing(t *testing.T) {
 			t.Errorf("%d reports, before any call", n)
 		}
 		check(t, member.Close(t.Context()))
-	})
-}
-
-func TestMember_ReportsEveryFiveSeconds(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		v.member(nil)
-		time.Sleep(time.Second)
-		v.take()
-		const minutes = 10
-		time.Sleep(minutes * time.Minute)
-		if n := reports(v.take()); n < minutes*60*10/55-2 || n > minutes*60*10/45+2 {
-			t.Errorf("%d reports in %d minutes", n, minutes)
-		}
 	})
 }
 
@@ -167,29 +143,6 @@ func TestReport_DelaysNoCaller(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestClose_WithoutRedis(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		member := v.member(nil)
-		must(member.Submit(t.Context(), "acme", priority.Document{ID: "d"}))(t)
-		v.Faults.Fail(prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
-		must(member.Done(t.Context(), "acme", "d", 0))(t)
-		time.Sleep(5 * time.Second) // a report is being written, and policies are read
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		if err := member.Close(ctx); err == nil || time.Since(began) > time.Second {
-			t.Errorf("Close = %v of the Done that is owed, after %v", err, time.Since(began))
-		}
-		v.Faults.Heal()
-		check(t, member.Close(t.Context())) // for what is left
-		state := must(member.Peek(t.Context(), "acme"))(t)
-		if n := len(byName(t, v.Client(nil))); state.Pending != 0 || n != 0 {
-			t.Errorf("%+v is left, and %d reports", state, n)
-		}
-	})
 }
 
 // Close pays first, for that takes longest; the report goes next, and then nothing is

@@ -1,9 +1,9 @@
 package fleet
 
 import (
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,8 +59,8 @@ type busyJSON struct {
 
 const byCount, byLoad = "count", "load"
 
-// MarshalJSON returns the customer in a report's format.
-func (b Busy) MarshalJSON() ([]byte, error) {
+// json returns the customer in a report's format.
+func (b Busy) json() busyJSON {
 	f := busyJSON{Name: customer.NameOf(b.Customer), Documents: b.Documents, Level: b.Level, AgoMS: b.Ago.Milliseconds(), Pending: b.Pending}
 	if b.Rule == priority.ByCount {
 		f.Rule, f.Count = byCount, &b.Count
@@ -72,15 +72,11 @@ func (b Busy) MarshalJSON() ([]byte, error) {
 		hour = append(hour, fmt.Sprint(int64(p.Ago.Seconds()), p.Documents, p.Level))
 	}
 	f.Hour = strings.Join(hour, " ")
-	return encode(f)
+	return f
 }
 
-// UnmarshalJSON reverses MarshalJSON. It returns an error for values that no process writes.
-func (b *Busy) UnmarshalJSON(text []byte) error {
-	var f busyJSON
-	if err := json.Unmarshal(text, &f); err != nil {
-		return err
-	}
+// busy reverses json. It returns an error for values that no process writes.
+func (f busyJSON) busy() (b Busy, err error) {
 	read := Busy{Customer: f.Exact(), Documents: f.Documents, Level: f.Level, Ago: time.Duration(f.AgoMS) * time.Millisecond, Pending: f.Pending}
 	switch f.Rule {
 	case byCount:
@@ -94,34 +90,35 @@ func (b *Busy) UnmarshalJSON(text []byte) error {
 	if f.Load != nil {
 		read.Load = *f.Load
 	}
-	if err := errors.Join(f.Check(), check.Customer(read.Customer)); err != nil {
-		return err
+	if err := cmp.Or(f.Check(), check.Customer(read.Customer)); err != nil {
+		return b, err
 	}
 	if !isNumber(f.Documents) || !isNumber(f.Pending) || !isLevel(f.Level) || f.AgoMS < 0 || f.AgoMS > maxMS {
-		return fmt.Errorf("%.40q has %d documents, the latest %d ms ago of level %d, %d pending", read.Customer, f.Documents, f.AgoMS, f.Level, f.Pending)
+		return b, fmt.Errorf("%.40q has %d documents, the latest %d ms ago of level %d, %d pending", read.Customer, f.Documents, f.AgoMS, f.Level, f.Pending)
 	}
 	var ok bool
 	if read.Hour, ok = partsOf(f.Hour); !ok {
-		return fmt.Errorf("%.40q has the hour %.80q", read.Customer, f.Hour)
+		return b, fmt.Errorf("%.40q has the hour %.80q", read.Customer, f.Hour)
 	}
-	*b = read
-	return nil
+	return read, nil
 }
 
 // partsOf reads the parts of an hour. It is false for a text that no process writes.
 func partsOf(text string) (parts []Part, ok bool) {
-	var numbers []int64
-	for word := range strings.FieldsSeq(text) {
-		n, err := strconv.ParseInt(word, 10, 64)
-		if err != nil || !isNumber(n) || len(numbers) >= 3*steps {
-			return nil, false
-		}
-		numbers = append(numbers, n)
-	}
-	if len(numbers)%3 != 0 {
+	words := strings.Fields(text)
+	if len(words)%3 != 0 || len(words) > 3*steps {
 		return nil, false
 	}
-	for ; len(numbers) > 0; numbers = numbers[3:] {
+	parts = slices.Grow(parts, len(words)/3)
+	for ; len(words) > 0; words = words[3:] {
+		var numbers [3]int64
+		for i := range numbers {
+			n, err := strconv.ParseInt(words[i], 10, 64)
+			if err != nil || !isNumber(n) {
+				return nil, false
+			}
+			numbers[i] = n
+		}
 		part := Part{time.Duration(numbers[0]) * time.Second, numbers[1], priority.Level(numbers[2])}
 		if part.Ago > 2*time.Hour || !isLevel(part.Level) {
 			return nil, false

@@ -130,7 +130,6 @@ func (c *collector) decided(now time.Time, rule priority.Rule, call observe.Call
 	for from := 0; from < len(call.Decisions); from += perLock {
 		c.mu.Lock()
 		window, hour := c.current(now)
-		run := sameCustomer{counted: [2]customers{window.customers, hour.customers}, waiting: c.waiting}
 		for at := from; at < min(from+perLock, len(call.Decisions)); at++ {
 			if errs != nil && errs[at] != nil {
 				continue
@@ -138,12 +137,16 @@ func (c *collector) decided(now time.Time, rule priority.Rule, call observe.Call
 			customer, d := call.CustomerOf(at), call.Decisions[at]
 			level := bounded(d.Level)
 			window.decided(rule, level, d)
-			if rule == priority.ByLoad && !d.Degraded {
-				hour.submitted++
+			latest := decision{customer, now, rule, level, d.Count, d.Load, d.Pending}
+			window.customers.count(customer, latest)
+			hour.customers.count(customer, latest)
+			if rule == priority.ByLoad {
+				c.waiting.note(customer, latest)
+				if !d.Degraded {
+					hour.submitted++
+				}
 			}
-			run.count(customer, decision{customer, now, rule, level, d.Count, d.Load, d.Pending})
 		}
-		run.end()
 		c.mu.Unlock()
 	}
 }
@@ -160,37 +163,6 @@ func (s *step) decided(rule priority.Rule, level priority.Level, d priority.Deci
 	if d.Degraded {
 		s.fallback++
 	}
-}
-
-// sameCustomer counts consecutive documents of a customer together.
-type sameCustomer struct {
-	counted   [2]customers
-	waiting   backlogs
-	name      string
-	documents int64
-	latest    decision
-}
-
-func (s *sameCustomer) count(name string, latest decision) {
-	if name != s.name {
-		s.end()
-		s.name = name
-	}
-	s.documents++
-	s.latest = latest
-}
-
-func (s *sameCustomer) end() {
-	if s.documents == 0 {
-		return
-	}
-	for _, c := range s.counted {
-		c.count(s.name, s.documents, s.latest)
-	}
-	if s.latest.rule == priority.ByLoad {
-		s.waiting.note(s.name, s.latest)
-	}
-	s.documents = 0
 }
 
 func bounded(level priority.Level) priority.Level { return min(max(level, priority.First), lastLevel) }

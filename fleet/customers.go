@@ -34,30 +34,24 @@ type decision struct {
 	pending int64
 }
 
-// count counts n documents of a customer.
-func (c customers) count(name string, n int64, latest decision) {
+// count counts a document of a customer.
+func (c customers) count(name string, latest decision) {
 	if before, ok := c[name]; ok {
 		latest.name = before.latest.name
-		c[latest.name] = tally{before.documents + n, before.first, latest}
+		c[latest.name] = tally{before.documents + 1, before.first, latest}
 		return
 	}
-	if len(c) >= mostCustomers {
-		fewest := n
-		for _, other := range c {
-			fewest = min(fewest, other.documents)
-		}
-		for name, other := range c {
-			if other.documents -= fewest; other.documents == 0 {
-				delete(c, name)
-			} else {
-				c[name] = other
-			}
-		}
-		n -= fewest
-	}
-	if n > 0 {
+	if len(c) < mostCustomers {
 		latest.name = strings.Clone(name)
-		c[latest.name] = tally{n, latest.at, latest}
+		c[latest.name] = tally{1, latest.at, latest}
+		return
+	}
+	for name, other := range c { // as this one alone has no place
+		if other.documents--; other.documents == 0 {
+			delete(c, name)
+		} else {
+			c[name] = other
+		}
 	}
 }
 

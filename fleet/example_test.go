@@ -59,19 +59,3 @@ func Example() {
 	// invoice-1 has level 1
 	// 1 document, waits of level 1: 1
 }
-
-// A tool adds up what all processes report.
-func ExampleAdd() {
-	reports := []fleet.Report{ // as Read returns them
-		{Name: "w1", Overrides: true, ByLoad: map[priority.Level]int64{1: 40}, Waits: map[priority.Level]fleet.Histogram{1: {40: 40}}},
-		{Name: "w2", ByLoad: map[priority.Level]int64{1: 50, 9: 10}, Waits: map[priority.Level]fleet.Histogram{1: {44: 10}}},
-	}
-	total := fleet.Add(reports)
-	fmt.Println(total.Documents(), "documents,", total.ByLoad[9], "at level 9")
-	fmt.Println("level 1 took", total.Waits[1].Median(), "in the median,", total.Waits[1].P95(), "at the 95th percentile")
-	fmt.Println(total.IgnoreOverrides, "of", total.Reports, "processes ignores overrides")
-	// Output:
-	// 100 documents, 10 at level 9
-	// level 1 took 1.024s in the median, 2.048s at the 95th percentile
-	// 1 of 2 processes ignores overrides
-}

@@ -17,11 +17,11 @@ import (
 type Slot struct {
 	Began time.Time
 
-	// Documents counts the documents by the level that callers got, and Ended those that ended, by
-	// the level that they had.
-	Documents, Ended map[priority.Level]int64
+	// Documents counts the documents by the level that callers got.
+	Documents map[priority.Level]int64
 
-	// Waits is how long the ended ones took until Done. Only every fourth bucket is used.
+	// Waits is how long those that ended took until Done, by the level that they had. Only every
+	// fourth bucket is used.
 	Waits map[priority.Level]Histogram
 }
 
@@ -34,7 +34,8 @@ const (
 )
 
 // History returns what happened in the last day, the earliest five minutes first, and the current
-// ones last. It leaves out those in which no process counted anything. Prefix "" means "priority".
+// ones last. It leaves out those in which no process counted anything. An error comes with those that
+// could be read. Prefix "" means "priority".
 func History(ctx context.Context, client priority.RedisClient, prefix string) ([]Slot, error) {
 	names, err := namesOf(client, prefix)
 	if err != nil {
@@ -52,21 +53,22 @@ func History(ctx context.Context, client priority.RedisClient, prefix string) ([
 	}
 	_, _ = pipe.Exec(ctx) // each command has its error
 	var slots []Slot
+	var failed error
 	for number := current - mostSlots + 1; number <= current; number++ {
 		fields, err := found[number].Result()
 		if err != nil {
-			return nil, fmt.Errorf("fleet: cannot read %q: %w", names.History(number), err)
+			failed = fmt.Errorf("fleet: cannot read %q: %w", names.History(number), err)
 		}
 		if len(fields) > 0 {
 			slots = append(slots, slotOf(time.UnixMilli(number*slotLength.Milliseconds()), fields))
 		}
 	}
-	return slots, nil
+	return slots, failed
 }
 
 // slotOf reads a slot. It leaves out fields that no process writes.
 func slotOf(began time.Time, fields map[string]string) Slot {
-	slot := Slot{began, make(map[priority.Level]int64), make(map[priority.Level]int64), make(map[priority.Level]Histogram)}
+	slot := Slot{began, make(map[priority.Level]int64), make(map[priority.Level]Histogram)}
 	for field, text := range fields {
 		if field == "" {
 			continue
@@ -86,7 +88,6 @@ func slotOf(began time.Time, fields map[string]string) Slot {
 				slot.Waits[level] = make(Histogram)
 			}
 			slot.Waits[level][min(int(octave)*perOctave, lastBucket)] = n
-			slot.Ended[level] += n
 		}
 	}
 	return slot

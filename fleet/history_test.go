@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"strings"
@@ -49,37 +50,38 @@ func TestHistory(t *testing.T) {
 			}
 		}
 		check(t, reader.HSet(ctx, key, "", 1, "d0", 1, "d256", 1, "d200", "many", "d2.1", 1, "w1", 1, "w1.28", 1, "later1", 1, "w1.1", -5, "d201", "1e9").Err())
-		read := func() (all fleet.Slot, slots []fleet.Slot) {
-			all = fleet.Slot{Documents: make(map[priority.Level]int64), Ended: make(map[priority.Level]int64)}
+		read := func() (all [2]map[priority.Level]int64, slots []fleet.Slot) {
+			all = [2]map[priority.Level]int64{{}, {}} // that got a level, and that ended
 			slots = must(fleet.History(ctx, reader, ""))(t)
 			for i, slot := range slots {
 				if slot.Began.UnixMilli()%300_000 != 0 || i > 0 && !slots[i-1].Began.Before(slot.Began) {
 					t.Errorf("slot %d began at %v", i, slot.Began)
 				}
 				for level, n := range slot.Documents {
-					all.Documents[level] += n
+					all[0][level] += n
 				}
-				for level, n := range slot.Ended {
-					all.Ended[level] += n
-					if h := slot.Waits[level]; h.Count() != n || h.P95() < 3*time.Second || h.P95() > 5*time.Second {
-						t.Errorf("level %d: %d ended, %v", level, n, h)
+				for level, h := range slot.Waits {
+					all[1][level] += h.Count()
+					if h.P95() < 3*time.Second || h.P95() > 5*time.Second {
+						t.Errorf("level %d: %v", level, h)
 					}
 				}
 			}
 			return all, slots
 		}
 		all, slots := read()
-		if !maps.Equal(all.Documents, documents) || !maps.Equal(all.Ended, ended) || len(slots) < 3 || time.Since(slots[len(slots)-1].Began) > 5*time.Minute {
+		if !maps.Equal(all[0], documents) || !maps.Equal(all[1], ended) || len(slots) < 3 || time.Since(slots[len(slots)-1].Began) > 5*time.Minute {
 			t.Errorf("%d slots: %+v, not %v and %v", len(slots), all, documents, ended)
+		}
+		wrong := "priority:{fleet}:history:" + fmt.Sprint(slots[0].Began.UnixMilli()/300_000)
+		check(t, reader.Del(ctx, wrong).Err())
+		check(t, reader.Set(ctx, wrong, "x", time.Hour).Err())
+		if others, err := fleet.History(ctx, reader, ""); err == nil || !strings.Contains(err.Error(), wrong) || len(others) != len(slots)-1 {
+			t.Errorf("beside another kind of key: %d slots, %v", len(others), err)
 		}
 		time.Sleep(24 * time.Hour)
 		if _, slots := read(); len(slots) != 1 {
 			t.Errorf("a day later: %+v", slots)
-		}
-		check(t, reader.Del(ctx, key).Err())
-		check(t, reader.Set(ctx, key, "x", 0).Err())
-		if _, err := fleet.History(ctx, reader, ""); err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("of another kind of key: %v", err)
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -26,32 +25,6 @@ import (
 )
 
 var demo = control.Change{By: "mary", Why: "a demo"}
-
-// Operators see within a moment who follows their policies, and why somebody does not.
-func TestReport_PoliciesChanged(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		ctx, reader := t.Context(), v.Client(nil)
-		v.member(&fleet.Options{Name: "nine levels"})
-		v.member(&fleet.Options{Name: "three levels", Store: priority.RedisOptions{Policy: priority.Policy{Thresholds: []int64{-1, -2}, Loads: []float64{1, 2}}}})
-		time.Sleep(12 * time.Second)
-		admin := must(control.NewAdmin(reader, nil))(t)
-		version := must(admin.Apply(ctx, 0, priority.Policies{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
-		time.Sleep(time.Second)
-		reports := byName(t, reader)
-		if r := reports["nine levels"]; !r.Follows(version) || r.Following.Version != version {
-			t.Errorf("nine levels: %+v", r.Following)
-		}
-		if r := reports["three levels"]; r.Follows(version) || r.Following.Version != 0 || r.Following.Code != control.Invalid || r.Following.Detail != "its queue has 3 levels, the policies 9" {
-			t.Errorf("three levels: %+v", r.Following)
-		}
-		v.Server.FlushAll()
-		time.Sleep(time.Second)
-		if r := byName(t, reader)["nine levels"]; r.Follows(version) || r.Following.Version != version || r.Following.Code != control.Lost {
-			t.Errorf("when Redis was emptied: %+v", r.Following)
-		}
-	})
-}
 
 // When Redis was emptied, a member notices it with its next report. A report or a list alone
 // that is lost is no sign of that.
@@ -77,30 +50,6 @@ func TestMember_RedisEmptied(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		want("emptied", true)
 	})
-}
-
-// What is found within a member decides as the member does, also if it was asked for before.
-func TestAs_FollowsPolicies(t *testing.T) {
-	client, ctx := redistest.Start(t).Client(), t.Context()
-	member := join(t, client, nil)
-	redisStore, found := priority.As[*priority.RedisStore](member)
-	if !found {
-		t.Fatal("no RedisStore is found")
-	}
-	admin := must(control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute}))(t)
-	must(admin.Apply(ctx, 0, priority.Policies{Policy: priority.Policy{Thresholds: []int64{0, -1}}}, demo))(t)
-	must(admin.SetOverride(ctx, "globex", priority.Bounds{Earliest: 3, Latest: 3}, time.Hour, demo))(t)
-	redistest.Await(t, "the policies are followed", func() bool { return member.Status().Version == 1 })
-	if got := redisStore.PolicyOf("acme"); !reflect.DeepEqual(got, member.PolicyOf("acme")) || got.Last() != 3 {
-		t.Errorf("policy %+v", got)
-	}
-	must(member.NextN(ctx, "acme", 2))(t)
-	if d := must(redisStore.Next(ctx, "acme"))(t); d.Level != 3 || d.Count != -2 {
-		t.Errorf("the third document: %+v", d)
-	}
-	if d := must(redisStore.Next(ctx, "globex"))(t); d.Level != 3 || d.RuleLevel != 1 {
-		t.Errorf("with an override: %+v", d)
-	}
 }
 
 // lines is where a log is written.
@@ -172,6 +121,9 @@ func TestLog(t *testing.T) {
 		must(member.Next(ctx, "acme"))(t)
 		must(member.Next(ctx, "acme"))(t)
 		says("calls that fail", "WARN", "Redis did not decide; this process does")
+		v.Faults.Heal()
+		says("the end of few failures", "INFO", "Redis decides levels again")
+		v.Faults.Fail(prioritytest.Fault{})
 		for range 20 {
 			must(member.Next(ctx, "acme"))(t)
 		}
@@ -204,38 +156,6 @@ func TestLog_WrongAddress(t *testing.T) {
 		}
 		_ = member.Close(t.Context())
 		time.Sleep(time.Minute) // until go-redis gives up
-	})
-}
-
-// With few calls the circuit stays closed, and the log has the end all the same: once.
-func TestLog_FewFailures(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v, log := newVirtual(t), new(lines)
-		member := v.member(&fleet.Options{
-			Logger: slog.New(slog.NewTextHandler(log, nil)),
-			Store:  priority.RedisOptions{Timeout: 250 * time.Millisecond},
-		})
-		says := func(when string, degraded bool, begins, ends int) {
-			t.Helper()
-			time.Sleep(12 * time.Second)
-			logged := log.take()
-			if member.Report().Degraded != degraded || strings.Contains(logged, "cannot be reached") ||
-				strings.Count(logged, "Redis did not decide") != begins || strings.Count(logged, "Redis decides levels again") != ends {
-				t.Errorf("%s: %+v\n%s", when, member.Report(), logged)
-			}
-		}
-		says("at first", false, 0, 0)
-		for range 2 {
-			v.Faults.Fail(prioritytest.Fault{})
-			for range 3 {
-				must(member.Next(t.Context(), "acme"))(t)
-			}
-			says("while Redis is away", true, 1, 0)
-			v.Faults.Heal()
-			says("when it is back", false, 0, 1)
-			time.Sleep(time.Minute) // until a failure is logged again
-			says("later", false, 0, 0)
-		}
 	})
 }
 

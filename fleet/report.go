@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -142,10 +143,11 @@ const (
 type fields struct {
 	Format int `json:"format"`
 	report
-	UpMS      int64 `json:"up_ms"`
-	WindowMS  int64 `json:"window_ms"`
-	WrittenMS int64 `json:"written_ms,omitempty"`
-	ChangedMS int64 `json:"changed_ms,omitempty"`
+	Busiest   []busyJSON `json:"busiest,omitempty"` // in place of the report's
+	UpMS      int64      `json:"up_ms"`
+	WindowMS  int64      `json:"window_ms"`
+	WrittenMS int64      `json:"written_ms,omitempty"`
+	ChangedMS int64      `json:"changed_ms,omitempty"`
 }
 
 type report Report // without its methods
@@ -158,6 +160,9 @@ func (r Report) MarshalJSON() ([]byte, error) {
 	}
 	if !r.Written.IsZero() {
 		f.WrittenMS = r.Written.UnixMilli()
+	}
+	for _, b := range r.Busiest {
+		f.Busiest = append(f.Busiest, b.json())
 	}
 	return encode(f)
 }
@@ -183,7 +188,15 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 	if f.WrittenMS > 0 {
 		read.Written = time.UnixMilli(f.WrittenMS)
 	}
-	if err := read.check(); err != nil {
+	err := read.check()
+	if len(f.Busiest) > mostBusiest+2*mostOthers {
+		err = fmt.Errorf("%d customers", len(f.Busiest))
+	}
+	for _, customer := range f.Busiest {
+		b, wrong := customer.busy()
+		read.Busiest, err = append(read.Busiest, b), cmp.Or(err, wrong)
+	}
+	if err != nil {
 		return fmt.Errorf("fleet: bad report: %w", err)
 	}
 	*r = read
@@ -217,8 +230,8 @@ func (r Report) check() error {
 	switch {
 	case !r.FirstHour.isCredible():
 		return fmt.Errorf("first_hour: %v", r.FirstHour)
-	case len(r.Errors) > maxClasses || len(r.Busiest) > mostBusiest+2*mostOthers:
-		return fmt.Errorf("%d classes of errors, %d customers", len(r.Errors), len(r.Busiest))
+	case len(r.Errors) > maxClasses:
+		return fmt.Errorf("%d classes of errors", len(r.Errors))
 	case !isNumber(r.Overridden) || !isNumber(r.Fallback) || !isNumber(r.Submitted) || !isNumber(r.Ended) || !isLevel(r.Levels):
 		return fmt.Errorf("overridden %d, fallback %d, submitted_hour %d, ended_hour %d, levels %d", r.Overridden, r.Fallback, r.Submitted, r.Ended, r.Levels)
 	case r.Following.Version < 0 || r.Following.Version > 1e13:
@@ -244,7 +257,7 @@ func (r Report) fit() []byte {
 	over := len(must(encode(r))) - maxReportBytes
 	for over > 0 && len(r.Busiest) > 0 {
 		least := len(r.Busiest) - 1
-		over -= len(must(encode(r.Busiest[least])))
+		over -= len(must(encode(r.Busiest[least].json())))
 		r.Busiest = r.Busiest[:least]
 	}
 	if over > 0 { // hundreds of levels

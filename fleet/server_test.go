@@ -17,25 +17,6 @@ import (
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
-// A restart is no loss where Redis keeps its data.
-func TestMember_RedisRestarts(t *testing.T) {
-	fleet.ReportEvery(t, 20*time.Millisecond)
-	for keeps, args := range map[bool][]string{true: {"--appendonly", "yes"}, false: nil} {
-		server := redistest.Start(t, args...)
-		client := server.Client()
-		member := join(t, client, &fleet.Options{Name: "one"})
-		await(t, "it reports", func() bool { return len(byName(t, client)) == 1 })
-		server.Kill()
-		server.Restart()
-		up := member.Report().Up
-		await(t, "it reports again", func() bool { r := byName(t, client)["one"]; return r.Up > up })
-		if at := must(fleet.Emptied(t.Context(), client, ""))(t); at.IsZero() != keeps {
-			t.Errorf("it keeps its data: %v, and was emptied at %v", keeps, at)
-		}
-		check(t, member.Close(t.Context()))
-	}
-}
-
 // A client without any timeout keeps neither callers nor Close.
 func TestClose_ServerStopped(t *testing.T) {
 	server := redistest.Start(t)
@@ -135,25 +116,6 @@ func writeReports(t *testing.T, client *redis.Client, n int) {
 		pipe.ZAdd(t.Context(), "priority:{fleet}:members", redis.Z{Score: float64(end.UnixMilli()), Member: r.ID})
 	}
 	must(pipe.Exec(t.Context()))(t)
-}
-
-// A replica may lag: reports are read on the master,
-// wherever the client sends its reads.
-func TestRead_AsksNoReplica(t *testing.T) {
-	cluster, ctx := redistest.StartCluster(t, 1), t.Context()
-	replica := cluster.AddReplica(cluster.Masters[0])
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), RouteRandomly: true})
-	t.Cleanup(func() { _ = client.Close() })
-	_ = client.Get(ctx, "any").Err() // it knows the nodes
-	writeReports(t, cluster.Masters[0].Client(), 3)
-	for range 20 {
-		if reports := must(fleet.Read(ctx, client, ""))(t); len(reports) != 3 || reports[0].Age > 20*time.Second {
-			t.Errorf("%d reports", len(reports))
-		}
-	}
-	if calls := redistest.Calls(t, replica.Client()); calls["mget"]+calls["pttl"]+calls["eval"] > 0 {
-		t.Errorf("the replica was asked: %v", calls)
-	}
 }
 
 // Whatever stands beside the reports hides none of them.

@@ -15,15 +15,8 @@ type Totals struct {
 	// cannot be read. Gone is how many processes have gone without Close.
 	Reports, Unreadable, Gone int
 
-	// Degraded is how many of the processes here cannot reach Redis, and IgnoreOverrides how
-	// many do not apply operators' overrides.
-	Degraded, IgnoreOverrides int
-
-	// Following counts the processes by the version of the policies that they follow; 0: none
-	// were ever set. NotFollowing is how many of them do not follow the newest policies;
-	// Report.Following says why.
-	Following    map[int64]int
-	NotFollowing int
+	// Degraded is how many of the processes here cannot reach Redis.
+	Degraded int
 
 	// Window is what the numbers below cover: the longest Window of a report.
 	Window time.Duration
@@ -49,7 +42,7 @@ func (t Totals) Documents() int64 { return sum(t.ByCount) + sum(t.ByLoad) }
 // Add adds reports up.
 func Add(reports []Report) Totals {
 	t := Totals{
-		Following: make(map[int64]int), ByCount: make(map[priority.Level]int64), ByLoad: make(map[priority.Level]int64),
+		ByCount: make(map[priority.Level]int64), ByLoad: make(map[priority.Level]int64),
 		Errors: make(map[string]int64), Waits: make(map[priority.Level]Histogram),
 	}
 	busiest, first := make(map[string]Busy), map[int]int64{}
@@ -78,10 +71,9 @@ func Add(reports []Report) Totals {
 // add adds the report of a process that is here.
 func (t *Totals) add(r Report) {
 	t.Reports++
-	t.Degraded += oneIf(r.Degraded)
-	t.IgnoreOverrides += oneIf(!r.Overrides)
-	t.Following[r.Following.Version]++
-	t.NotFollowing += oneIf(r.Following.Code != "")
+	if r.Degraded {
+		t.Degraded++
+	}
 	t.Window = max(t.Window, r.Window)
 	add(&t.ByCount, r.ByCount)
 	add(&t.ByLoad, r.ByLoad)
@@ -123,13 +115,6 @@ func joined(others, b Busy, r Report) Busy {
 
 func busier(a, b Busy) int {
 	return cmp.Or(cmp.Compare(b.Documents, a.Documents), cmp.Compare(b.Pending, a.Pending), cmp.Compare(b.Level, a.Level), cmp.Compare(a.Customer, b.Customer))
-}
-
-func oneIf(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // add adds counts to *to.

@@ -28,8 +28,8 @@ const (
 )
 
 // reportEvery is how often a report is written, give or take a tenth, so that the processes
-// of a fleet do not all write at once. Tests that span days change it.
-var reportEvery = 5 * time.Second
+// of a fleet do not all write at once.
+const reportEvery = 5 * time.Second
 
 var reportScript = script.New(lua.Report)
 

@@ -152,8 +152,8 @@ func (m *members) checkHistory(ended int64) {
 		for level, n := range slot.Documents {
 			documents[level] += n
 		}
-		for _, n := range slot.Ended {
-			ended -= n
+		for _, h := range slot.Waits {
+			ended -= h.Count()
 		}
 	}
 	if !maps.Equal(documents, want) || ended != 0 {

@@ -33,7 +33,7 @@ func (c *call) note(format string, args ...any) {
 // right; nil: they always are.
 func onRedis(command *cobra.Command, check func(*cobra.Command) error, do func(c *call, args []string) error) *cobra.Command {
 	flags := new(connectionFlags)
-	flags.register(command)
+	flags.register(command.Flags())
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if flags.help {
 			_, err := fmt.Fprintln(command.OutOrStdout(), connectionHelp)

@@ -57,7 +57,7 @@ func TestCluster(t *testing.T) {
 	}
 	holds(t, o.ok("ping"), "operator ok", "worker ok")
 
-	o.flags = append(o.flags, "-timeout", "1s")
+	o.flags = append(o.flags, "-timeout", "400ms")
 	hang := func(node *redistest.Server) (says string) {
 		node.Signal(syscall.SIGSTOP)
 		return "cannot reach " + node.Addr + ": i/o timeout"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
+	"unicode/utf8"
 )
 
 // columns are those of a table on a terminal.
@@ -13,34 +13,22 @@ type columns []column
 type column struct {
 	heading string
 	width   int // negative: the text is on the left
-	yields  int // where the screen is narrow, the columns with the lowest are left out first; 0: never
 }
 
-// line writes cells side by side in at most that many columns of the terminal, if that can be.
-func (all columns) line(width int, cells ...string) string {
-	var shown []string
-	for yields := 0; yields <= len(all); yields++ {
-		used := -2
-		shown = nil
-		for i, c := range all {
-			if c.yields == 0 || c.yields > yields {
-				used += 2 + max(c.width, -c.width)
-				shown = append(shown, fmt.Sprintf("%*s", c.width, cells[i]))
-			}
-		}
-		if used <= width {
-			break
-		}
+func (all columns) line(cells ...string) string {
+	shown := make([]string, len(all))
+	for i, c := range all {
+		shown[i] = fmt.Sprintf("%*s", c.width, cells[i])
 	}
 	return strings.Join(shown, "  ")
 }
 
-func (all columns) heading(width int) string {
+func (all columns) heading() string {
 	headings := make([]string, len(all))
 	for i, c := range all {
 		headings[i] = c.heading
 	}
-	return all.line(width, headings...)
+	return all.line(headings...)
 }
 
 // character is what is cut as a whole: a character, or an escape that stands for one.
@@ -61,17 +49,5 @@ func cut(text string, columns int) string {
 	return short.String() + "…"
 }
 
-// columnsOf returns how many columns of a terminal a text takes, about: East Asian characters and
-// pictures are wide, and an accent of its own takes none.
-func columnsOf(text string) (columns int) {
-	for _, r := range text {
-		switch {
-		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-		case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana), r >= 0xff01 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff:
-			columns += 2
-		default:
-			columns++
-		}
-	}
-	return columns
-}
+// columnsOf returns how many columns of a terminal a text takes, if none of its characters is wide.
+func columnsOf(text string) int { return utf8.RuneCountInString(text) }

@@ -56,7 +56,7 @@ type connectionFlags struct {
 }
 
 // register adds the flags, which -help leaves to -help-connection.
-func (f *connectionFlags) register(command *cobra.Command) {
+func (f *connectionFlags) register(flags *pflag.FlagSet) {
 	hidden := pflag.NewFlagSet("", pflag.ContinueOnError)
 	hidden.StringVar(&f.url, "redis", "", "")
 	hidden.StringVar(&f.prefix, "prefix", keys.DefaultPrefix, "")
@@ -69,7 +69,6 @@ func (f *connectionFlags) register(command *cobra.Command) {
 	hidden.StringVar(&f.tlsKey, "tls-key", "", "")
 	hidden.StringVar(&f.tlsServer, "tls-server-name", "", "")
 	hidden.VisitAll(func(flag *pflag.Flag) { flag.Hidden = true })
-	flags := command.Flags()
 	flags.SortFlags = false
 	flags.AddFlagSet(hidden)
 	flags.BoolVar(&f.help, "help-connection", false, "say how to name Redis, with all flags for it")
@@ -101,7 +100,7 @@ func (f *connectionFlags) inspector(command *cobra.Command) (*insight.Inspector,
 		}
 	}
 	logging.Disable() // the errors say what matters
-	client := insight.Connect(redisOptions)
+	client := environmentOf(command).connect(redisOptions)
 	inspector, err := insight.New(client, options)
 	if err != nil {
 		_ = client.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -15,6 +16,7 @@ type environment struct {
 	defaultURL string // what Redis is used if neither -redis nor a variable names one; "" refuses that
 	terminal   func(stream any) (width, height int, ok bool)
 	keys       func(stream any) (restore func(), ok bool) // makes a terminal pass each key on at once
+	connect    func(*redis.UniversalOptions) redis.UniversalClient
 }
 
 // terminalOf returns the size of a terminal.

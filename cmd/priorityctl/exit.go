@@ -74,7 +74,15 @@ func usageErrors(command *cobra.Command) {
 		case command.HasSubCommands() && len(args) > 0:
 			err = fmt.Errorf("unknown command %.40q", args[0])
 			command.SuggestionsMinimumDistance = 2
-			if near := command.SuggestionsFor(args[0]); len(near) > 0 {
+			near := command.SuggestionsFor(args[0])
+			for _, group := range command.Commands() {
+				for _, child := range group.Commands() {
+					if child.Name() == args[0] {
+						near = []string{group.Name() + " " + child.Name()} // such as override set
+					}
+				}
+			}
+			if len(near) > 0 {
 				err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
 			}
 		case len(args) > 0:

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
@@ -32,7 +33,6 @@ func TestMain(m *testing.M) {
 	}
 	_ = flag.Set("test.parallel", "6") // they wait more than they compute; -parallel says otherwise
 	status := m.Run()
-	installed.Remove()
 	os.Exit(status)
 }
 
@@ -50,7 +50,7 @@ type operator struct {
 
 // alone returns an operator who has set no variable and has no Redis.
 func alone(t *testing.T) operator {
-	return operator{T: t, environment: environment{getenv: func(string) string { return "" }, terminal: terminalOf, keys: keysOf}}
+	return operator{T: t, environment: environment{getenv: func(string) string { return "" }, terminal: terminalOf, keys: keysOf, connect: insight.Connect}}
 }
 
 // operatorOn returns an operator whose flags name a Redis.

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"strings"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/spf13/cobra"
 )
@@ -13,9 +18,24 @@ func registerJSON(command *cobra.Command) {
 
 // writeJSON writes an object in one line.
 func writeJSON(w io.Writer, object any) error {
-	encoder := json.NewEncoder(w)
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(object)
+	if err := encoder.Encode(object); err != nil {
+		return err
+	}
+	var out strings.Builder
+	for _, r := range line.String() {
+		if unicode.IsGraphic(r) || r == '\n' {
+			out.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) { // a terminal would obey it
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
 }
 
 // writeAll writes objects, one a line.

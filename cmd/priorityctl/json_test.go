@@ -44,6 +44,20 @@ func TestJSON_Documented(t *testing.T) {
 	}
 }
 
+// A terminal obeys nothing in JSON, and who reads it gets all of it.
+func TestJSON_Terminal(t *testing.T) {
+	t.Parallel()
+	const name = "a\x1b[31m\u202e\u0085\U000e0041文"
+	var out strings.Builder
+	var read string
+	if err := writeJSON(&out, name); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(out.String()), &read); err != nil || read != name || out.String() != `"a\u001b[31m\u202e\u0085\udb40\udc41文"`+"\n" {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
 func text(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)

@@ -22,7 +22,6 @@ Redis at a bounded pace, which spares the fleet; some customers may appear twice
 type listFlags struct {
 	levels  []int
 	corrupt bool
-	pace    int
 }
 
 func newList() *cobra.Command {
@@ -31,18 +30,14 @@ func newList() *cobra.Command {
 	flags := command.Flags()
 	flags.IntSliceVar(&list.levels, "level", nil, "only customers whose next document gets one of these levels, or who have documents there, such as 8,9")
 	flags.BoolVar(&list.corrupt, "corrupt", false, "only customers with a corrupt key, be it the override's")
-	flags.IntVar(&list.pace, "pace", 20_000, "look at no more keys a second than this; 0: as fast as Redis answers")
 	registerJSON(command)
 	registerPolicy(command)
 	return looking(command, list.check, list.print)
 }
 
 func (f *listFlags) check(*cobra.Command) error {
-	switch {
-	case f.corrupt && len(f.levels) > 0:
+	if f.corrupt && len(f.levels) > 0 {
 		return usageError("a corrupt key has no level: leave out -level")
-	case f.pace < 0:
-		return usageError("-pace %d is negative", f.pace)
 	}
 	return nil
 }
@@ -58,7 +53,7 @@ func (f *listFlags) print(c *call, s *insight.Snapshot, _ []string) error {
 	c.warnBelow(s)
 	var missing insight.Missing
 	printed, rows := 0, table{accounts: s.Accounts}
-	for brief, err := range s.Customers(c.ctx(), f.pace) {
+	for brief, err := range s.Customers(c.ctx()) {
 		wanted := err == nil && f.want(brief)
 		if err == nil && !wanted && f.levels != nil && !brief.OfAccount {
 			wanted, err = s.WaitsAt(c.ctx(), brief, f.levels)

@@ -24,7 +24,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	env := environment{os.Getenv, defaultURL, terminalOf, keysOf}
+	env := environment{os.Getenv, defaultURL, terminalOf, keysOf, insight.Connect}
 	os.Exit(run(ctx, env, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -83,14 +83,22 @@ failed, or are on a master that cannot, 5 it may have been done: look first, 130
 interrupted.`
 
 func newRoot() *cobra.Command {
+	flags := new(connectionFlags)
 	root := &cobra.Command{
-		Use:           "priorityctl",
-		Long:          rootLong,
-		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
+		Use:  "priorityctl",
+		Long: rootLong,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if flags.help {
+				_, err := fmt.Fprintln(command.OutOrStdout(), connectionHelp)
+				return err
+			}
+			return command.Help()
+		},
 		Version:       version(),
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 	}
+	flags.register(root.PersistentFlags()) // so that they may be before the command, which reads them
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpFunc(showHelp)
 	root.AddCommand(

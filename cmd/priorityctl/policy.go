@@ -77,11 +77,11 @@ func writePolicies(out io.Writer, policies priority.Policies) {
 }
 
 func writePolicy(out io.Writer, policy priority.Policy) {
-	fmt.Fprint(out, "\nLEVEL  LOAD                            COUNT          A NEW CUSTOMER'S DOCUMENTS\n")
+	fmt.Fprint(out, "\nLEVEL  LOAD                            COUNT          DOCUMENTS BY COUNT\n")
 	for _, row := range insight.Rows(policy) {
 		fmt.Fprintf(out, "%5d  %-30s  %-13s  %s\n", row.Level, row.Load(), row.Condition(), row.Documents())
 	}
-	fmt.Fprintf(out, "\nOf several rows that apply, the one furthest down decides.\n%s\n", insight.Resets(policy))
+	fmt.Fprintf(out, "\nThe last column is of a new customer's documents, by count. Of several rows that\napply, the one furthest down decides.\n%s\n", insight.Resets(policy))
 	if policy.Turns > 0 {
 		fmt.Fprintf(out, "%s\n", insight.Wrap(insight.Turns, 79))
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
-// incident is the state that a section of the runbook is for.
-type incident struct {
+// state is what a section of the runbook is for.
+type state struct {
 	begin    func(t *testing.T, s *redistest.Server, o operator) // nil if acme floods, and that is all
 	statuses map[string]int                                      // what commands with these parts end with, if not with 0
 }
@@ -28,7 +28,7 @@ func decide(_ *testing.T, _ *redistest.Server, o operator) {
 	o.ok("override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
 }
 
-var incidents = map[string]incident{
+var states = map[string]state{
 	"1": {}, "4": {}, "7": {}, "10": {begin: decide},
 	"3": {func(_ *testing.T, s *redistest.Server, _ operator) { s.Kill() }, map[string]int{"ping": 3}},
 	"5": {func(t *testing.T, s *redistest.Server, _ operator) {
@@ -77,7 +77,7 @@ func TestRunbook(t *testing.T) {
 		for _, block := range blocks.FindAllStringSubmatch(string(text[place[0]:end]), -1) {
 			lines = append(lines, strings.Split(strings.TrimSpace(block[1]), "\n")...)
 		}
-		state, ok := incidents[number]
+		before, ok := states[number]
 		if ok == (len(lines) == 0) {
 			t.Errorf("section %s has %d commands", number, len(lines))
 		}
@@ -91,11 +91,11 @@ func TestRunbook(t *testing.T) {
 			o.dir = t.TempDir()
 			submit(t, join(t, server.Client(), "w1"), "acme", 300)
 			redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "300 documents") })
-			if state.begin != nil {
-				state.begin(t, server, o)
+			if before.begin != nil {
+				before.begin(t, server, o)
 			}
 			for _, line := range lines {
-				o.inShell(server.Addr, line, state.statuses)
+				o.inShell(server.Addr, line, before.statuses)
 			}
 		})
 	}

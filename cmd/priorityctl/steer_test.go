@@ -4,9 +4,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -54,6 +54,9 @@ func TestPolicy(t *testing.T) {
 	alone(t).refused(exitUsage, "team.json: not a policy", "policy", "check", file(t, "team.json", `{"thresholds": [2, 1, 3]}`))
 	holds(t, alone(t).ok("policy", "check", team), "3 load > 32,768", "count < -9", "Tier: gold", "priority.Policy{", "Thresholds: []int64{-2, -9}", "In order: no document gets", "InOrder: true")
 	o.refused(exitUsage, "-why is missing", "policy", "apply", team)
+	write(t, client, fleet.Report{ID: "odd", Name: "odd", Levels: 2, Overrides: true}, 0)
+	o.refused(exitFailed, "that of odd 2): nothing was changed", "policy", "apply", team, "-why", "x") // it cannot follow
+	write(t, client, fleet.Report{ID: "odd", Name: "odd", Levels: 9, Overrides: true}, 29*time.Minute)
 	holds(t, o.ok("policy", "apply", team, "-why", "fewer levels", "-by", "mary"), "Version 1: 3 levels, thresholds [-2 -9], in order,", "1 tier: gold", "the only worker follows")
 	if d, err := member.NextN(t.Context(), "acme", 12); err != nil || d[11].Level != 3 {
 		t.Errorf("%v, %v", d, err)
@@ -131,25 +134,6 @@ func TestReset_Asks(t *testing.T) {
 	}
 }
 
-// A command asks Redis only what it needs: INFO once, and nothing about the fleet for the log.
-func TestConnection_Asks(t *testing.T) {
-	t.Parallel()
-	o, client := started(t)
-	write(t, client, fleet.Report{ID: "w1", Name: "w1", Levels: 9, Overrides: true}, 0)
-	for command, needs := range map[string][]string{"log": {"info", "xrevrange"}, "workers": {"info", "get", "mget", "pttl", "evalsha", "script|load", "time", "zrangebyscore"}} {
-		before := redistest.Calls(t, client)
-		o.ok(command)
-		after := redistest.Calls(t, client)
-		after["info"]-- // Calls asks for it, too
-		for name, n := range after {
-			connects := name == "hello" || strings.HasPrefix(name, "client|")
-			if n -= before[name]; n > 0 && !connects && !slices.Contains(needs, name) || name == "info" && n != 1 {
-				t.Errorf("%s calls %s %d times", command, name, n)
-			}
-		}
-	}
-}
-
 // Where Redis is, and who asks.
 func TestConnection(t *testing.T) {
 	t.Parallel()
@@ -166,7 +150,9 @@ func TestConnection(t *testing.T) {
 	}
 	alone(t).refused(exitUsage, "-tls-", "get", "acme", "-redis", "redis://"+server.Addr, "-tls-ca", "x")
 	alone(t).refused(exitUsage, "no password for the user", "get", "acme", "-redis", "redis://u@"+server.Addr)
-	alone(t).refused(exitUsage, "did you mean", "gett")
+	alone(t).refused(exitUsage, "did you mean get", "gett")
+	alone(t).refused(exitUsage, "did you mean override set", "-redis", "redis://"+server.Addr, "set", "acme")
+	with.ok("-redis", "redis://"+server.Addr, "get", "acme")
 	alone(t).refused(exitUsage, "-levels", "get", "acme", "-levels", "3")
 	holds(t, alone(t).ok("get", "-help-connection"), "redis+sentinel://")
 

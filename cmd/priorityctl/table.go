@@ -16,11 +16,11 @@ type table struct {
 }
 
 var (
-	reportedColumns = columns{{"LATEST", 6, 2}, {"NEXT", 4, 5}, {"COUNT/LOAD", 10, 1}, {"DOCUMENTS", 9, 6}, {"PENDING", 7, 4}, {"OLDEST", 9, 3}}
-	keptColumns     = columns{{"NEXT", 4, 0}, {"RULE", -5, 0}, {"COUNT/LOAD", 10, 0}, {"PENDING", 7, 0}, {"OLDEST", 9, 0}, {"RESETS IN", 9, 0}}
+	reportedColumns = columns{{"LATEST", 6}, {"NEXT", 4}, {"COUNT/LOAD", 10}, {"DOCUMENTS", 9}, {"PENDING", 7}, {"OLDEST", 9}}
+	keptColumns     = columns{{"NEXT", 4}, {"RULE", -5}, {"COUNT/LOAD", 10}, {"PENDING", 7}, {"OLDEST", 9}, {"RESETS IN", 9}}
 )
 
-// leastName is how much of a line is for the name.
+// leastName is how much of a line is for the name before what is said of it.
 const leastName = 14
 
 func (t table) heading() string {
@@ -29,9 +29,9 @@ func (t table) heading() string {
 		who = "ACCOUNT (get names its users)"
 	}
 	if t.reported {
-		return t.named(reportedColumns.heading(t.numbers()), who, "")
+		return t.named(reportedColumns.heading(), who, "")
 	}
-	return t.named(keptColumns.heading(t.numbers()), who, "")
+	return t.named(keptColumns.heading(), who, "")
 }
 
 func (t table) line(b insight.Busy) string {
@@ -57,17 +57,9 @@ func (t table) line(b insight.Busy) string {
 		number, note = "corrupt", ", "+insight.Shown(b.Corrupt)
 	}
 	if t.reported {
-		return t.named(reportedColumns.line(t.numbers(), fmt.Sprint(b.LatestLevel), next, number, insight.Group(b.Documents), pending, oldest), insight.Shown(b.Exact()), note)
+		return t.named(reportedColumns.line(fmt.Sprint(b.LatestLevel), next, number, insight.Group(b.Documents), pending, oldest), insight.Shown(b.Exact()), note)
 	}
-	return t.named(keptColumns.line(t.numbers(), next, rule, number, pending, oldest, resets), insight.Shown(b.Exact()), note)
-}
-
-// numbers is how much of a line is for the columns before the name.
-func (t table) numbers() int {
-	if t.width == 0 {
-		return 1000
-	}
-	return t.width - 2 - leastName
+	return t.named(keptColumns.line(next, rule, number, pending, oldest, resets), insight.Shown(b.Exact()), note)
 }
 
 // named adds a name to a line, with what is said of it if both fit.

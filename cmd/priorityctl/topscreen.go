@@ -72,8 +72,8 @@ func (d drawing) wrapped(style, text string) []string {
 }
 
 var (
-	levelColumns = columns{{"LEVEL", 5, 0}, {"DOCS", 9, 0}}
-	waitColumns  = append(slices.Clip(levelColumns), column{"PENDING", 9, 4}, column{"MEDIAN", 8, 1}, column{"95TH", 8, 3}, column{"OLDEST", 8, 2})
+	levelColumns = columns{{"LEVEL", 5}, {"DOCS", 9}}
+	waitColumns  = append(slices.Clip(levelColumns), column{"PENDING", 9}, column{"MEDIAN", 8}, column{"95TH", 8}, column{"OLDEST", 8})
 )
 
 // levels draws the levels: the documents that got each, how long documents took and wait, if any
@@ -87,13 +87,13 @@ func (d drawing) levels() []string {
 		most = max(most, l.Documents())
 	}
 	waits := slices.ContainsFunc(rows, func(l insight.Level) bool { return l.Done+l.Pending > 0 })
-	shown, width := levelColumns, max(d.width, 20)
+	shown := levelColumns
 	if waits {
 		shown = waitColumns
 	}
-	lines := []string{d.paint(bold, shown.heading(width))}
+	lines := []string{d.paint(bold, shown.heading())}
 	for _, l := range rows {
-		line := shown.line(width, fmt.Sprint(l.Level), insight.Group(l.Documents()), l.PendingSays(), wait(l.Median()), wait(l.P95()), wait(l.Oldest()))
+		line := shown.line(fmt.Sprint(l.Level), insight.Group(l.Documents()), l.PendingSays(), wait(l.Median()), wait(l.P95()), wait(l.Oldest()))
 		if cells := int64(d.width - columnsOf(line) - 3); cells > 3 && l.Documents() > 0 {
 			line += "  " + d.paint(cyan, strings.Repeat("█", int(max(cells*l.Documents()/most, 1))))
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -16,27 +15,47 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/itemerrors"
-	"github.com/docpriority/priority/internal/keys"
-	"github.com/docpriority/priority/internal/testing/redistest"
+	"github.com/docpriority/priority/internal/testing/virtualredis"
+	"github.com/docpriority/priority/prioritytest"
 )
 
-// trial is a small fleet on a Redis of its own, an operator who looks at it, and the truth.
+// trial is a small fleet in virtual time, an operator who looks at it, and the truth: all documents.
+// Nothing happens while the operator looks, so that each number has to be exact.
 type trial struct {
 	operator
-	server *redistest.Server
+	redis  *virtualredis.Redis
 	client *redis.Client
-	book   book
-	warned atomic.Bool // a member itself has said that Redis does not answer it in time
 
 	ctx     context.Context // ends with the trial, before its workers
 	serving sync.WaitGroup
+	paused  atomic.Bool // whether nothing is submitted or taken
 	queue   queue
-	since   time.Time
+
+	mu  sync.Mutex // guards what becomes of documents
+	all []*document
+}
+
+// document is one that a worker of the trial submitted or counted.
+type document struct {
+	customer, id string
+	by, endedBy  string // workers
+	rule         priority.Rule
+	priority.Decision
+	decided, ended time.Time // ended is zero until Done was called
+
+	failed    bool // no call gave it a level
+	scheduled bool // it is due long after the trial
+	forgotten bool // it was served, and no Done was called
 }
 
 func newTrial(t *testing.T) *trial {
-	server := redistest.Start(t)
-	f := &trial{operator: operatorOn(t, "-redis", "redis://"+server.Addr), server: server, client: server.Client(), since: time.Now()}
+	r := virtualredis.Start(t)
+	f := &trial{operator: operatorOn(t, "-redis", "redis://counts"), redis: r, client: r.Client(nil)}
+	f.connect = func(*redis.UniversalOptions) redis.UniversalClient {
+		client := r.Client(nil)
+		client.AddHook(info{})
+		return client
+	}
 	f.queue.arrived.L = &f.queue.mu
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	f.ctx = ctx
@@ -48,215 +67,184 @@ func newTrial(t *testing.T) *trial {
 	return f
 }
 
-// worker is a process of the fleet, or a member that stands for one.
+// info answers INFO, of which miniredis knows next to nothing.
+type info struct{}
+
+func (info) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (info) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (info) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "info" {
+			cmd.(*redis.StringCmd).SetVal("redis_version:8.0.6\r\nredis_mode:standalone\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n")
+		}
+		return err
+	}
+}
+
+// worker is a member of the fleet that stands for a process.
 type worker struct {
-	name string
-	caller
+	*fleet.Member
+	name   string
+	faults *virtualredis.Faults
+	killed atomic.Bool
 }
 
-// caller has the calls that workers of a trial make.
-type caller interface {
-	NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error)
-	SubmitN(ctx context.Context, customer string, documents []priority.Document) ([]priority.Decision, error)
-	Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error)
-}
-
-// joining is how a worker joins.
-type joining struct {
-	priority.RedisOptions
-	hook redis.Hook // on its way to Redis
-}
-
-// join returns a worker in this process.
-func (f *trial) join(name string, options ...func(*joining)) *worker {
-	f.Helper()
-	how := joining{RedisOptions: priority.RedisOptions{Timeout: 10 * time.Second}} // as the machine may be slow
-	for _, option := range options {
-		option(&how)
-	}
-	client := f.server.Client()
-	if how.hook != nil {
-		client.AddHook(how.hook)
-	}
-	member, err := fleet.Join(client, &fleet.Options{Name: name, Store: how.RedisOptions, Logger: slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelWarn}))})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = member.Close(ctx)
-	})
-	return &worker{name, member}
-}
-
-// Write notes that a member logs a warning.
-func (f *trial) Write(line []byte) (int, error) {
-	f.warned.Store(true)
-	return len(line), nil
-}
-
-// joinAll returns workers in this process.
-func (f *trial) joinAll(names ...string) (all []*worker) {
+// join returns workers with these options of their stores.
+func (f *trial) join(options priority.RedisOptions, names ...string) (all []*worker) {
 	f.Helper()
 	for _, name := range names {
-		all = append(all, f.join(name))
+		w := &worker{name: name, faults: new(virtualredis.Faults)}
+		var err error
+		if w.Member, err = fleet.Join(f.redis.Client(w.faults), &fleet.Options{Name: name, Store: options, Interval: 2 * time.Second, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+			f.Fatal(err)
+		}
+		f.Cleanup(func() {
+			w.faults.Heal()
+			_ = w.Close(context.Background())
+		})
+		all = append(all, w)
 	}
 	return all
+}
+
+func (f *trial) workers(names ...string) []*worker { return f.join(priority.RedisOptions{}, names...) }
+
+// kill ends a worker as its machine would, or cuts it off.
+func (w *worker) kill() {
+	w.killed.Store(true)
+	w.faults.Fail(prioritytest.Fault{})
 }
 
 // submit lets a worker submit documents of a customer, and enqueue them.
 func (f *trial) submit(w *worker, customer string, n int) []*document {
 	f.Helper()
-	documents := f.submitOnly(w, customer, n)
+	documents := f.decide(w, customer, n, priority.ByLoad, 0)
 	f.queue.put(documents...)
 	return documents
 }
 
-func (f *trial) submitOnly(w *worker, customer string, n int) []*document {
-	f.Helper()
-	return f.decide(w, customer, n, priority.ByLoad, func(documents []priority.Document) ([]priority.Decision, error) {
-		return w.SubmitN(f.ctx, customer, documents)
-	})
-}
-
-// schedule lets a worker submit documents that are due long after the trial.
-func (f *trial) schedule(w *worker, customer string, n int) {
-	f.Helper()
-	f.decide(w, customer, n, priority.ByLoad, func(documents []priority.Document) ([]priority.Decision, error) {
-		for i := range documents {
-			documents[i].Delay = time.Hour
-		}
-		return w.SubmitN(f.ctx, customer, documents)
-	})
-}
-
-// count lets a worker count documents of a customer, and enqueue them.
-func (f *trial) count(w *worker, customer string, n int) {
-	f.Helper()
-	f.queue.put(f.decide(w, customer, n, priority.ByCount, func([]priority.Document) ([]priority.Decision, error) {
-		return w.NextN(f.ctx, customer, n)
-	})...)
-}
-
-func (f *trial) decide(w *worker, customer string, n int, rule priority.Rule, call func([]priority.Document) ([]priority.Decision, error)) []*document {
+// decide lets a worker submit documents, or count them. It returns those that have got a level.
+func (f *trial) decide(w *worker, customer string, n int, rule priority.Rule, delay time.Duration) []*document {
 	f.Helper()
 	documents, sent := make([]*document, n), make([]priority.Document, n)
 	for i := range documents {
-		sent[i].ID = fmt.Sprintf("%s-%d", w.name, f.queue.number())
-		documents[i] = &document{customer: customer, id: sent[i].ID, by: w.name, rule: rule, decided: period{began: time.Now()}}
+		sent[i] = priority.Document{ID: fmt.Sprintf("%s-%d", w.name, f.queue.number()), Delay: delay}
+		documents[i] = &document{customer: customer, id: sent[i].ID, by: w.name, rule: rule, scheduled: delay > 0}
 	}
-	f.book.write(documents)
-	decisions, err := call(sent)
-	ended, errs := time.Now(), itemerrors.Of(err, n)
+	call := func() ([]priority.Decision, error) { return w.SubmitN(f.ctx, customer, sent) }
+	if rule == priority.ByCount {
+		call = func() ([]priority.Decision, error) { return w.NextN(f.ctx, customer, n) }
+	}
+	decisions, err := call()
+	errs := itemerrors.Of(err, n)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for i, d := range documents {
-		f.book.change(d, func(d *document) {
-			d.decided.ended = ended
-			d.scheduled = sent[i].Delay > 0
-			if d.failed = errs[i] != nil || i >= len(decisions); !d.failed {
-				d.Decision = decisions[i]
-			}
-		})
+		d.decided = time.Now()
+		if d.failed = errs[i] != nil; !d.failed {
+			d.Decision = decisions[i]
+		}
 	}
-	return slices.DeleteFunc(documents, func(d *document) bool { return d.failed })
+	f.all = append(f.all, documents...)
+	return slices.DeleteFunc(slices.Clone(documents), func(d *document) bool { return d.failed })
 }
 
 // fate is what becomes of a document that a worker has taken.
 type fate int
 
 const (
-	ends          fate = iota // the worker calls Done
-	fails                     // it is put back, and no Done is called
-	endsElsewhere             // the worker calls Done, where the document is not pending
-	forgotten                 // no Done is called, as if it were not known how
+	ends      fate = iota // the worker calls Done
+	fails                 // it is put back, and no Done is called
+	forgotten             // no Done is called
 )
+
+func allEnd(*document) fate { return ends }
 
 // serve lets workers take documents, the first level first, until the trial ends.
 func (f *trial) serve(takes time.Duration, fateOf func(*document) fate, workers ...*worker) {
 	for _, w := range workers {
 		f.serving.Go(func() {
 			for {
+				f.wait()
 				d := f.queue.take()
-				if d == nil {
+				if d == nil || w.killed.Load() {
 					return
 				}
-				time.Sleep(takes) // it is processed
+				time.Sleep(takes)
 				switch fateOf(d) {
 				case ends:
-					if err := f.done(w, d, takes); errors.Is(err, errGone) {
-						return
-					}
+					f.done(w, d, takes)
 				case fails:
 					f.queue.put(d)
-				case endsElsewhere:
-					if ended, err := w.Done(f.ctx, d.customer, d.id, takes); ended.Level > 0 || err != nil && f.ctx.Err() == nil {
-						f.Errorf("%s ended %+v, %v", w.name, ended, err)
-					}
-					fallthrough
 				case forgotten:
-					f.book.change(d, func(d *document) { d.forgotten = true })
+					f.mu.Lock()
+					d.forgotten = true
+					f.mu.Unlock()
 				}
 			}
 		})
 	}
 }
 
-// errGone: the worker's process has ended.
-var errGone = errors.New("the process is gone")
-
-func allEnd(*document) fate { return ends }
-
 // done lets a worker say that a document is done.
-func (f *trial) done(w *worker, d *document, took time.Duration) error {
-	f.book.change(d, func(d *document) { d.ended.began, d.endedBy = time.Now(), w.name })
+func (f *trial) done(w *worker, d *document, took time.Duration) {
 	if d.rule == priority.ByLoad {
-		if _, err := w.Done(f.ctx, d.customer, d.id, took); err != nil {
-			return err
-		}
+		_, _ = w.Done(f.ctx, d.customer, d.id, took) // a worker that is killed tells nobody
 	}
-	f.book.change(d, func(d *document) { d.ended.ended = time.Now() })
-	return nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d.ended, d.endedBy = time.Now(), w.name
 }
 
 // customers names some.
-func customers(n int) (names []string) {
+func customers(n int, others ...string) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprint("customer-", i))
 	}
-	return names
+	return append(names, others...)
 }
 
 // send lets a worker submit a document of each customer in turn, until the trial ends.
-func (f *trial) send(every time.Duration, w *worker, customers ...string) {
+func (f *trial) send(w *worker, customers ...string) {
 	f.serving.Go(func() {
-		for n := 0; f.ctx.Err() == nil; n++ {
+		for n := 0; f.ctx.Err() == nil && !w.killed.Load(); n++ {
+			f.wait()
 			f.submit(w, customers[n%len(customers)], 1)
-			select {
-			case <-time.After(every):
-			case <-f.ctx.Done():
-			}
+			time.Sleep(time.Second)
 		}
 	})
 }
 
-// age makes pending documents of a customer older, in Redis and in the book.
-func (f *trial) age(by time.Duration, documents ...*document) {
-	f.Helper()
-	for _, d := range documents {
-		key := keys.Prefix("").Of(d.customer, keys.Pending)
-		score, err := f.client.ZScore(f.Context(), key, d.id).Result()
-		if err != nil {
-			f.Fatal(err)
-		}
-		if earlier := 256 * float64(by.Milliseconds()); score > 0 {
-			score -= earlier
-		} else {
-			score += earlier
-		}
-		f.client.ZAddXX(f.Context(), key, redis.Z{Member: d.id, Score: score})
-		f.book.change(d, func(d *document) { d.older += by })
+// wait waits while the fleet is paused.
+func (f *trial) wait() {
+	for f.paused.Load() && f.ctx.Err() == nil {
+		time.Sleep(time.Second)
 	}
 }
+
+// count returns how many documents are so.
+func (f *trial) count(is func(*document) bool) (n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range f.all {
+		if is(d) {
+			n++
+		}
+	}
+	return n
+}
+
+// byLoad: Redis gave it a level by load.
+func (d *document) byLoad() bool { return d.rule == priority.ByLoad && !d.failed && !d.Degraded }
+
+// waits: it is pending.
+func (d *document) waits() bool { return d.byLoad() && d.ended.IsZero() && !d.scheduled }
+
+// floods: it is pending beyond the last load of five.
+func (d *document) floods() bool { return d.waits() && d.RuleLevel > 5 }
 
 // queue is a broker's: strict, the first level first.
 type queue struct {

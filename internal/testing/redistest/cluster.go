@@ -61,36 +61,6 @@ func (c *Cluster) meet(node *Server) {
 	}
 }
 
-// AddReplica adds a replica of a master and waits until it has caught up, and
-// until all masters know it: those who do not would not vote for it.
-func (c *Cluster) AddReplica(master *Server) *Server {
-	c.tb.Helper()
-	ctx := context.Background()
-	replica := Start(c.tb, c.args...)
-	c.meet(replica)
-	id, err := master.Client().Do(ctx, "cluster", "myid").Text()
-	if err != nil {
-		c.tb.Fatalf("CLUSTER MYID: %v", err)
-	}
-	client := replica.Client()
-	Await(c.tb, "the replica knows its master", func() bool {
-		return client.ClusterReplicate(ctx, id).Err() == nil
-	})
-	awaitReplica(c.tb, master.Client(), client)
-	for _, node := range c.Masters {
-		nodes := node.Client()
-		Await(c.tb, "the masters know the replica", func() bool {
-			for line := range strings.Lines(nodes.ClusterNodes(ctx).Val()) {
-				if strings.Contains(line, replica.Addr+"@") && strings.Contains(line, "slave "+id) {
-					return true
-				}
-			}
-			return false
-		})
-	}
-	return replica
-}
-
 // MoveSlot moves the slot of a key from the master that the cluster began with to the next
 // one, key by key, as an operator would. Between the keys it calls between.
 func (c *Cluster) MoveSlot(key string, between func()) {

@@ -150,29 +150,6 @@ func (s *Server) KillClients() {
 	}
 }
 
-// Calls returns how often each command was called since the server's statistics
-// were last reset, by the command's name in lower case.
-func Calls(tb testing.TB, client redis.Cmdable) map[string]int {
-	tb.Helper()
-	info, err := client.Info(context.Background(), "commandstats").Result()
-	if err != nil {
-		tb.Fatalf("INFO commandstats: %v", err)
-	}
-	calls := make(map[string]int)
-	for line := range strings.Lines(info) {
-		name, rest, ok := strings.Cut(line, ":calls=")
-		if !ok {
-			continue
-		}
-		var n int
-		if _, err := fmt.Sscanf(rest, "%d,", &n); err != nil {
-			tb.Fatalf("INFO commandstats: %q: %v", line, err)
-		}
-		calls[strings.TrimPrefix(name, "cmdstat_")] = n
-	}
-	return calls
-}
-
 // Await polls a condition until it holds, and fails the test if it does not
 // within half a minute.
 func Await(tb testing.TB, what string, condition func() bool) {

@@ -18,11 +18,11 @@ import (
 	"github.com/docpriority/priority/internal/keys"
 )
 
-// Customer is all that is known about a customer. It does not change.
+// Customer is all that is known about a customer. It does not change. A field with a name in JSON is
+// filled in by [Snapshot.Customer], and stands in the table of docs/versions.md.
 type Customer struct {
 	customer.Name
 	State priority.State `json:"state"`
-	Better
 
 	// Waits are those of the level that the next document gets, over all customers.
 	Waits Waits `json:"waits"`
@@ -89,7 +89,7 @@ func (s *Snapshot) Customer(ctx context.Context, name string) (*Customer, error)
 	} // any other error: it is corrupt, and workers ignore it
 	policy := s.Policies.Policy
 	c := &Customer{
-		Name: customer.NameOf(name), State: state, Better: betterOf(policy, state),
+		Name: customer.NameOf(name), State: state,
 		Waits: waitsOf(s.Totals.Waits[state.NextLevel]), Hour: s.hourOf(name), Key: s.Store.Keys(name).Count,
 		Policy: priority.Policies{Policy: policy}, Source: s.Source, last: s.Last, full: s.Full(),
 	}

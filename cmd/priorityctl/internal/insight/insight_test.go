@@ -12,7 +12,6 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -67,23 +66,6 @@ func TestLevelOf(t *testing.T) {
 	}
 }
 
-// What it takes for a better level is enough, and one less is not.
-func TestBetter(t *testing.T) {
-	policy := priority.DefaultPolicy()
-	for pending := int64(1); pending < 400; pending += 7 {
-		state := priority.State{Rule: priority.ByLoad, Recent: float64(pending), Cost: 1, Pending: pending}
-		level := func(pending int64) priority.Level {
-			load := fair.Load(int64(1000*nextRecent(state)), pending+1, 1000)
-			return policy.LevelOfLoad(float64(load)/1e6, state.PendingFlood+1)
-		}
-		state.RuleLevel = level(pending)
-		b := betterOf(policy, state)
-		if b.FewerPending > 0 && (level(pending-b.FewerPending) != b.FewerLevel || b.FewerLevel >= state.RuleLevel || level(pending-b.FewerPending+1) < state.RuleLevel) {
-			t.Errorf("%d pending, level %d: %+v", pending, state.RuleLevel, b)
-		}
-	}
-}
-
 // Each worker that has started replaces one that was gone by then.
 func TestWorkers_Replaced(t *testing.T) {
 	s := &Snapshot{Inspector: new(Inspector), At: time.Now()}
@@ -126,22 +108,3 @@ type reply string
 
 func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
-
-// Redis's clock is compared with this machine's, and the workers' with Redis's.
-func TestClockChecks(t *testing.T) {
-	s := &Snapshot{Inspector: &Inspector{Client: redis.NewClient(&redis.Options{})}}
-	for _, want := range []string{"agree to within a minute", "Redis's clock is 10m behind this machine's", "w1: the clock is up to 20m ahead of Redis's"} {
-		checks := s.clockChecks(t.Context(), new(Top))
-		if last := checks[len(checks)-1]; !strings.Contains(last.Found, want) {
-			t.Errorf("%+v", checks)
-		}
-		if s.ahead != 0 {
-			s.Workers = []Worker{{Name: "w1", Here: true, counts: true, ahead: 10 * time.Minute}}
-			if again := s.clockChecks(t.Context(), new(Top)); len(again) != 1 { // it agrees with this machine
-				t.Errorf("%+v", again)
-			}
-			s.Workers[0].ahead = 20 * time.Minute
-		}
-		s.ahead = -10 * time.Minute
-	}
-}

@@ -26,18 +26,17 @@ type Brief struct {
 	OfAccount bool `json:"-"`
 }
 
-// pageKeys is how many keys one SCAN looks at, about.
-const pageKeys = 500
+// pageKeys is how many keys one SCAN looks at, about, and pause how long it takes at least: so the
+// fleet is spared.
+const (
+	pageKeys = 500
+	pause    = time.Second / 40
+)
 
-// Customers goes through all customers by SCAN, at a pace of so many keys a second (0: as fast
-// as Redis answers), on one server or on all masters of a cluster. It has every customer who
+// Customers goes through all customers by SCAN, on one server or on all masters of a cluster. It has every customer who
 // exists during the whole walk, some twice if Redis's table of keys shrinks or a cluster moves
 // slots meanwhile. A corrupt override has its own entry. After an error the next master follows.
-func (s *Snapshot) Customers(ctx context.Context, pace int) iter.Seq2[Brief, error] {
-	pause := time.Duration(0)
-	if pace > 0 {
-		pause = pageKeys * time.Second / time.Duration(pace)
-	}
+func (s *Snapshot) Customers(ctx context.Context) iter.Seq2[Brief, error] {
 	return func(yield func(Brief, error) bool) {
 		for _, master := range s.Masters {
 			cursor := uint64(0)

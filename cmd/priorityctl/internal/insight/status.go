@@ -33,6 +33,12 @@ func (s *Snapshot) Below() (checks []Check) {
 	if alone := slices.DeleteFunc(slices.Clone(s.Workers), func(w Worker) bool { return !w.Here || !w.Degraded }); len(alone) > 0 {
 		checks = append(checks, Check{processes: alone}.as("degraded"))
 	}
+	others := slices.DeleteFunc(slices.Clone(s.Workers), func(w Worker) bool {
+		return !w.Here || w.Digest == "" || w.Digest == s.Store.Digest() || w.Documents+w.Submitted == 0
+	})
+	if s.Applied.Policies == nil && len(others) > 0 {
+		checks = append(checks, Check{processes: others}.as("others"))
+	}
 	if s.ahead.Abs() > clocksDiffer {
 		checks = append(checks, finding("clock.redis", "off", off(s.ahead)))
 	}

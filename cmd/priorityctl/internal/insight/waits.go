@@ -118,13 +118,20 @@ func (s *Snapshot) doneChecks(top *Top) (checks []Check) {
 	case lost == nil && late == nil:
 		return []Check{finding("done")}
 	}
-	return append(s.withoutDone("done.lost", lost), s.withoutDone("done.late", late)...)
+	return append(s.withoutDone(top, "done.lost", lost), s.withoutDone(top, "done.late", late)...)
 }
 
-func (s *Snapshot) withoutDone(kind string, missing []backlog.Document) (checks []Check) {
+func (s *Snapshot) withoutDone(top *Top, kind string, missing []backlog.Document) (checks []Check) {
 	if len(missing) <= few {
 		for _, d := range missing {
-			checks = append(checks, about([]backlog.Document{d}).as("poison", "document", Shown(d.ID), "level", fmt.Sprint(d.Level), "oldest", ago(d.Age)))
+			account, _ := s.isUser(d.Customer)
+			kind := "poison.new"
+			if slices.ContainsFunc(top.Busiest, func(b Busy) bool {
+				return b.State != nil && b.State.Latency > 0 && (b.Exact() == d.Customer || b.Exact() == account)
+			}) {
+				kind = "poison"
+			}
+			checks = append(checks, about([]backlog.Document{d}).as(kind, "document", Shown(d.ID), "level", fmt.Sprint(d.Level), "oldest", ago(d.Age)))
 		}
 		return checks
 	}

@@ -145,8 +145,12 @@ func (c *Customer) Why() string {
 		fmt.Fprintf(&why, " The first document of the flood that still waits is from %s.", Moment(c.FloodBegan))
 	}
 	if c.isLate {
-		fmt.Fprintf(&why, " Its oldest document, %s, waits at level %d for %s, and others are done far sooner: it takes long, fails again and again, its worker is lost, or no Done is sent.",
-			Shown(c.oldest.ID), c.oldest.Level, ago(c.oldest.Age))
+		is := "it takes long or is stuck: how long this customer's documents take is not known yet"
+		if state.Latency > 0 {
+			is = "it takes long, fails again and again, its worker is lost, or no Done is sent"
+		}
+		fmt.Fprintf(&why, " Its oldest document, %s, waits at level %d for %s, and others are done far sooner: %s.",
+			Shown(c.oldest.ID), c.oldest.Level, ago(c.oldest.Age), is)
 	}
 	if c.Lost > 0 {
 		fmt.Fprintf(&why, " At least %s left by the end of the lease: probably no Done is sent for them.", Plural(c.Lost, "document"))
@@ -221,20 +225,10 @@ func (c *Customer) whyByLoad(why *strings.Builder, who string) {
 		why.WriteString(" Its documents stay in order: none gets an earlier level than the newest pending one.")
 	case c.ByAccount && !math.IsInf(row.UpTo, 1):
 		fmt.Fprintf(why, " A user is at most one level before the account, whose next document has level %d.", level+1)
-	case !math.IsInf(row.UpTo, 1):
-		fmt.Fprintf(why, " Level %d is for loads up to %s.", level, bound(row.UpTo))
-	case policy.Turns > 0:
+	case row.Over > 0 && !math.IsInf(row.UpTo, 1):
+		fmt.Fprintf(why, " Loads up to %s get level %d.", bound(row.Over), level-1)
+	case math.IsInf(row.UpTo, 1) && policy.Turns > 0:
 		fmt.Fprintf(why, " It is pending document %s, and floods take turns.", flood)
-	}
-	switch {
-	case c.FewerPending > 0:
-		fewer := Group(c.FewerPending) + " fewer pending"
-		if state.PendingFlood > 0 {
-			fewer = Group(c.FewerPending) + " fewer of those that count"
-		}
-		fmt.Fprintf(why, " With %s, it gets level %d.", fewer, c.FewerLevel)
-	case c.FadedInMS > 0:
-		fmt.Fprintf(why, " If nothing more is submitted for %s, the next one gets level %d.", Span(milliseconds(c.FadedInMS)), c.FadedLevel)
 	}
 	if state.Level > 0 && state.Level != level {
 		fmt.Fprintf(why, " The newest pending document has level %d, and keeps it.", state.Level)

@@ -25,12 +25,14 @@ var words = map[string]struct {
 	"accounts.split": {"digest", Warning, "{workers}: names are split into accounts and users; not so by others", "give all processes the same option Accounts: else what a user sends is counted in two places"},
 	"accounts.whole": {"digest", Warning, "{workers}: names are not split into accounts and users; by others they are", "give all processes the same option Accounts: else what a user sends is counted in two places"},
 
-	"workers":        {"workers", OK, "{following}{replaced}", ""},
-	"workers.unread": {"workers", Failed, "not known: their reports cannot be read: {why}", "see whether this user may read them: docs/redis.md, \"Rights\""},
-	"workers.full":   {"workers", Warning, "{following}{replaced}", "their reports cannot be written while Redis is full"},
-	"workers.none":   {"workers", Warning, "no worker reports with the prefix {prefix}, and none is gone within the hour", "start workers with fleet.Join; if they run, see whether they have this prefix and this database, and what they log"},
-	"workers.away":   {"workers", Warning, "no worker is here{replaced}", "start the workers"},
-	"workers.others": {"workers", Warning, "{following}{replaced}", "priorityctl workers has all"},
+	"others":            {"policies", Warning, "{workers}: decisions by other options than those here", "name the file of their policy by -policy; tiers and a lease of their own are not known here"},
+	"workers":           {"workers", OK, "{following}{replaced}", ""},
+	"workers.unread":    {"workers", Failed, "not known: their reports cannot be read: {why}", "if the key is of another type, remove it by redis-cli unlink: workers write it again within a minute"},
+	"workers.forbidden": {"workers", Failed, "not known: their reports cannot be read: {why}", "see whether this user may read them: docs/redis.md, \"Rights\""},
+	"workers.full":      {"workers", Warning, "{following}{replaced}", "their reports cannot be written while Redis is full"},
+	"workers.none":      {"workers", Warning, "no worker reports with the prefix {prefix}, and none is gone within the hour", "start workers with fleet.Join; if they run, see whether they have this prefix and this database, and what they log"},
+	"workers.away":      {"workers", Warning, "no worker is here{replaced}", "start the workers"},
+	"workers.others":    {"workers", Warning, "{following}{replaced}", "priorityctl workers has all"},
 
 	"gone":     {"gone", Warning, "no report from {n workers} for half a minute or more: {last}", "killed, hanging or cut off: see its process and log, and whether its platform has replaced it"},
 	"degraded": {"degraded", Warning, "{workers}: Redis was not reached at the latest report, so each decides by itself", "see their logs, and the network between them and Redis"},
@@ -54,7 +56,8 @@ var words = map[string]struct {
 	"stuck.passed": {"stuck", Warning, "No document of level {levels} was done in the last minute; {pending} pending, the oldest for {oldest}, of {customers}; others are done far sooner", "they do not wait for others: see whether workers take these levels from the queue, and whether they call Done"},
 	"stuck.all":    {"stuck", Warning, "No document of any level was done in the last minute; {pending} pending at level {levels}, the oldest for {oldest}, of {customers}", "see whether workers take documents from the queue, and whether they call Done"},
 
-	"poison": {"poison", Warning, "{document} of {customers} has had no Done for {oldest}, at level {level}: far longer than usual", "it takes long, fails again and again, its worker is lost, or no Done is sent: look for its id in the workers' logs; if it was given up, call Done"},
+	"poison":     {"poison", Warning, "{document} of {customers} has had no Done for {oldest}, at level {level}: far longer than usual", "it takes long, fails again and again, its worker is lost, or no Done is sent: look for its id in the workers' logs; if it was given up, call Done"},
+	"poison.new": {"poison", Warning, "{document} of {customers} has had no Done for {oldest}, at level {level}. It takes long or is stuck: how long this customer's documents take is not known yet", "if it should not take as long, look for its id in the workers' logs; if it was given up, call Done"},
 
 	"done":      {"done", OK, "no document is known that lacks its Done", ""},
 	"done.full": {"done", Warning, "not known: no report is written while Redis is full", "see redis"},

@@ -18,7 +18,11 @@ import (
 // the others, and who reports elsewhere, if some are missing here, or documents are not done.
 func (s *Snapshot) WorkerChecks(ctx context.Context, notDone bool) []Check {
 	if s.ReportsErr != nil {
-		return []Check{finding("workers.unread", "why", OneLine(s.Hidden(s.ReportsErr)))}
+		kind := "workers.unread"
+		if Forbidden(s.ReportsErr) {
+			kind = "workers.forbidden"
+		}
+		return []Check{finding(kind, "why", OneLine(s.Hidden(s.ReportsErr)))}
 	}
 	kind, replaced, last := "workers", int64(0), []string(nil)
 	of := make(map[string][]Worker) // by what is said of them

@@ -33,7 +33,8 @@ type Worker struct {
 	Following control.Following `json:"following"`  // which policies it follows
 	Documents int64             `json:"documents"`  // how many got a level in the last minute
 
-	// Digest is of what it decides by, OddDigest whether most others that follow have another one.
+	// Digest is of what it decides by, OddDigest whether most others that follow and
+	// decide have another one. One that only ends documents decides nothing.
 	Digest    string `json:"digest,omitempty"`
 	OddDigest bool   `json:"odd_digest,omitempty"`
 
@@ -89,7 +90,9 @@ func (s *Snapshot) workers() []Worker {
 	for w := range unlike(workers, func(w Worker) (priority.Level, bool) { return w.Levels, !w.unread }) {
 		w.OddLevels = true
 	}
-	for w := range unlike(workers, func(w Worker) (string, bool) { return w.Digest, w.Follows && w.Digest != "" }) {
+	for w := range unlike(workers, func(w Worker) (string, bool) {
+		return w.Digest, w.Follows && w.Digest != "" && w.Documents+w.Submitted > 0
+	}) {
 		w.OddDigest, w.Why = true, "it decides by other policies than others do, or by another version of the library"
 	}
 	for w := range unlike(workers, func(w Worker) (bool, bool) { return w.splits, !w.unread }) {
