@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority/internal/testing/bubble"
-	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // begin begins a call of a test.
@@ -308,85 +306,5 @@ func TestRun_ArgumentsWrittenDown(t *testing.T) {
 	}, s.replies(1, 0)}
 	if _, failure := NewRunner(s.client(t)).Run(begin(t, time.Minute), &Call{Script: next, Key: "k", Integers: 2}); failure != nil {
 		t.Errorf("%+v", failure)
-	}
-}
-
-// A script is loaded on the node of the key, by every kind of client, and on no other.
-func TestRun_LoadedWhereTheKeyIs(t *testing.T) {
-	cluster := redistest.StartCluster(t, 3)
-	key := "p:{acme}:count"
-	node, err := cluster.Client().MasterForKey(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, client := range map[string]Client{
-		"Client": node, "ClusterClient": cluster.Client(), "AutoPipeliner": autoPipeliner(cluster.Client()),
-	} {
-		script := New("return {1, 0} -- " + name)
-		for i := range 2 {
-			call := Call{Script: script, Key: key, Integers: 2}
-			_, failure := NewRunner(client).Run(begin(t, 10*time.Second), &call)
-			_, failures := NewRunner(client).RunEach(begin(t, 10*time.Second), []Call{call, call})
-			if failure != nil || failures[0] != nil || failures[1] != nil {
-				t.Errorf("%s, time %d: %+v, %+v", name, i, failure, failures)
-			}
-		}
-		for _, master := range cluster.Masters {
-			known := master.Client().ScriptExists(t.Context(), string(script.digest)).Val()[0]
-			if want := master.Addr == node.Options().Addr; known != want {
-				t.Errorf("%s: %s knows the script: %t, want %t", name, master.Addr, known, want)
-			}
-		}
-	}
-}
-
-// autoPipeliner is one on a client, or the client itself where go-redis has none.
-func autoPipeliner(client Client) Client {
-	method := reflect.ValueOf(client).MethodByName("AutoPipeline")
-	if !method.IsValid() {
-		return client
-	}
-	return method.Call(nil)[0].Interface().(Client)
-}
-
-// A call ends in time whatever it waits for, and a caller who goes away does not wait.
-func TestRun_InTime(t *testing.T) {
-	const second = time.Second
-	for _, test := range []struct {
-		name            string
-		cancel, timeout time.Duration // 0: none
-		answers, want   time.Duration
-		outcome         Outcome
-	}{
-		{"hangs", 0, second, time.Minute, second, Unknown},
-		{"canceled", second / 10, second, time.Minute, second / 10, Unknown},
-		{"canceled without a timeout", second / 10, -1, time.Minute, second / 10, Unknown},
-		{"canceled late", 990 * time.Millisecond, second, time.Minute, 990 * time.Millisecond, Unknown},
-		{"answered late", 0, second, 990 * time.Millisecond, 990 * time.Millisecond, -1},
-	} {
-		bubble.Test(t, func(t *testing.T) {
-			s := &server{}
-			s.answers = []answer{func(cmd *command) error {
-				s.written(cmd)
-				time.Sleep(test.answers)
-				cmd.integers.SetVal([]int64{1, 0})
-				return nil
-			}}
-			runner := NewRunner(s.client(t))
-			for _, run := range runs {
-				ctx, cancel := context.WithCancel(context.Background())
-				if test.cancel != 0 {
-					time.AfterFunc(test.cancel, cancel)
-				}
-				d, begun := Begin(ctx, test.timeout), time.Now()
-				failure := run(runner, &d, Call{Script: next, Key: "k", Integers: 2})
-				if got := time.Since(begun); got != test.want || (failure == nil) != (test.outcome < 0) || failure != nil && failure.Outcome != test.outcome {
-					t.Errorf("%s: %+v after %v", test.name, failure, got)
-				}
-				d.End()
-				cancel()
-			}
-			time.Sleep(time.Hour) // until all has ended
-		})
 	}
 }
