@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/memory"
 )
 
 // Count each document when it arrives, and put it into the queue with the level.
@@ -47,28 +46,6 @@ func Example() {
 	// acme: level 2 (count -4)
 	// acme: level 3 (count -5)
 	// globex: level 1 (count 0)
-}
-
-// Code that takes a Store is tested with the one of package memory. A document that
-// is submitted counts as pending until it is done.
-func ExampleStore() {
-	var store priority.Store = new(memory.Store) // in production a RedisStore
-
-	ctx := context.Background()
-	decision, err := store.Submit(ctx, "acme", priority.Document{ID: "invoice-1"}) // it has arrived
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("level", decision.Level, "of 1 to", store.Last(), "with", decision.Pending, "pending")
-
-	if _, err := store.Done(ctx, "acme", "invoice-1", 2*time.Second); err != nil { // it is processed
-		log.Print(err)
-	}
-	now, err := store.Peek(ctx, "acme")
-	fmt.Println(now.Pending, "pending", err)
-	// Output:
-	// level 1 of 1 to 9 with 1 pending
-	// 0 pending <nil>
 }
 
 // exampleStore is a store on a server that stands in for your Redis.

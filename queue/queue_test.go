@@ -115,24 +115,6 @@ func TestLevelOneIsServedFirstAndTheLastLevelLast(t *testing.T) {
 	}
 }
 
-// Beside the first five levels, no class has two levels more than another.
-func TestClassesShareTheTurnsEvenly(t *testing.T) {
-	for range 300 {
-		classes := 7 + rand.Int64N(293)
-		last := classes + rand.Int64N(2001-classes)
-		levels := make([]int, classes)
-		for level := range last {
-			levels[queue.Class(priority.Level(level+1), priority.Level(last), priority.Level(classes))-1]++
-		}
-		if first := levels[:5]; slices.Max(first) != 1 {
-			t.Fatalf("the first classes have %v levels", first)
-		}
-		if turns := levels[5:]; slices.Max(turns)-slices.Min(turns) > 1 {
-			t.Fatalf("the classes have %v levels", levels)
-		}
-	}
-}
-
 // Whatever the arguments are, nothing panics.
 func TestALevelOutsideCountsAsTheNearestInside(t *testing.T) {
 	anyLevel := func() priority.Level {

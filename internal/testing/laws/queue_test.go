@@ -147,36 +147,21 @@ func count(known map[string]*queued, now, delay time.Duration) (c counts) {
 
 func (b bounds) has(n int64) bool { return int64(b.least) <= n && n <= int64(b.most) }
 
-// order does the steps, and checks that no document gets an earlier level than one that is pending
-// and due no later. Where some were scheduled or submitted again, those are the newest pending one,
-// and the newest one of a flood: these keep an early level when they become the newest.
+// order does the steps, and checks that no document gets an earlier level than the newest one that
+// is pending and due no later.
 func (r *run) order(steps []step) {
 	known := make(map[string]*queued)
-	isMixed := false
 	earliest := func(due time.Duration) priority.Level {
-		var newest, newestFlood *queued
-		level := priority.First
+		var newest *queued
 		for _, d := range known {
-			if d.ended || d.due > due {
-				continue
-			}
-			isSure := r.now()-d.due <= youngest
-			if isSure && !isMixed {
-				level = max(level, d.level)
-			}
-			if newer(d, newest) {
+			if !d.ended && d.due <= due && newer(d, newest) {
 				newest = d
 			}
-			if d.flood && isSure && newer(d, newestFlood) {
-				newestFlood = d
-			}
 		}
-		for _, d := range []*queued{newest, newestFlood} {
-			if d != nil && r.now()-d.due <= youngest {
-				level = max(level, d.level)
-			}
+		if newest == nil || r.now()-newest.due > youngest { // it may be presumed lost
+			return priority.First
 		}
-		return level
+		return newest.level
 	}
 	for _, s := range steps {
 		if s.call == nil {
@@ -189,7 +174,6 @@ func (r *run) order(steps []step) {
 		if a.err != nil {
 			broken(9, "%v fails: %v", s.call, a.err)
 		}
-		loads := r.store.PolicyOf(s.call.customers[0]).Loads
 		for i, id := range s.call.documents {
 			d := known[id]
 			if s.call.operation == prioritytest.DoneN {
@@ -198,24 +182,18 @@ func (r *run) order(steps []step) {
 				}
 				continue
 			}
-			got := a.decisions[i]
-			new := &queued{due: now, level: got.Level, flood: got.Load > loads[len(loads)-1]}
+			got, due := a.decisions[i], now
 			if s.call.delays != nil {
-				new.due, isMixed = now+s.call.delays[i], true
+				due += s.call.delays[i]
 			}
-			switch {
-			case d == nil || d.ended:
-				if least := earliest(new.due); got.Level < least {
-					broken(9, "%s of %v is %+v, and would be taken before one of level %d", id, s.call, got, least)
-				}
-			case now-d.due <= youngest:
-				if isMixed, new.flood = true, d.flood; got.Level != d.level {
-					broken(9, "%s of %v had level %d, and has %d", id, s.call, d.level, got.Level)
-				}
-			default: // it may be presumed lost
-				isMixed, new.flood = true, false
+			isNew := d == nil || d.ended
+			if least := earliest(due); isNew && got.Level < least {
+				broken(9, "%s of %v is %+v, and would be taken before one of level %d", id, s.call, got, least)
 			}
-			known[id] = new
+			if !isNew && now-d.due <= youngest && got.Level != d.level {
+				broken(9, "%s of %v had level %d, and has %d", id, s.call, d.level, got.Level)
+			}
+			known[id] = &queued{due: due, level: got.Level}
 		}
 		if state, least := r.peek(s.call.customers[0]), earliest(r.now()); state.NextLevel < least {
 			broken(9, "the next one would be taken before one of level %d: %s", least, describe(state))

@@ -38,21 +38,18 @@ func faultySequence(random *rand.Rand) (steps []step) {
 }
 
 // faults are the ways in which calls fail.
-var faults = []struct {
-	name string
-	prioritytest.Fault
-}{
-	{"refused", prioritytest.Fault{}},
-	{"no connection", prioritytest.Fault{Delay: timeout}},
-	{"lost", prioritytest.Fault{Class: priority.ErrOutcomeUnknown}},
-	{"reply lost", prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Counted: true}},
-	{"hanging", prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Delay: timeout}},
-	{"slow", prioritytest.Fault{Slow: true, Delay: timeout / 3}},
-	{"corrupt", prioritytest.Fault{Class: priority.ErrCorrupt, Customer: customers[0]}},
+var faults = []prioritytest.Fault{
+	{},                                  // refused
+	{Delay: timeout},                    // no connection
+	{Class: priority.ErrOutcomeUnknown}, // lost
+	{Class: priority.ErrOutcomeUnknown, Counted: true},   // reply lost
+	{Class: priority.ErrOutcomeUnknown, Delay: timeout},  // hanging
+	{Slow: true, Delay: timeout / 3},                     // slow
+	{Class: priority.ErrCorrupt, Customer: customers[0]}, // corrupt
 }
 
 func anyFault(random *rand.Rand) *prioritytest.Fault {
-	f := pick(random, faults...).Fault
+	f := pick(random, faults...)
 	switch random.IntN(5) {
 	case 0, 1:
 		f.Customer = pick(random, customers...)

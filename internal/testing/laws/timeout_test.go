@@ -51,7 +51,7 @@ func TestRedisStore_Timeout(t *testing.T) {
 					for _, operation := range operations {
 						c := call{operation: operation, customers: customers[:1], documents: numbered(0, 3), n: 1}
 						if operation == prioritytest.NextEach {
-							c.customers = numbered(0, 25_000)
+							c.customers = numbered(0, 10_001) // more than a round trip takes
 						}
 						ctx, cancel := context.WithTimeout(context.Background(), patience)
 						began := time.Now()
