@@ -15,7 +15,6 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/internal/testing/ledger"
-	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
@@ -48,28 +47,14 @@ func TestLostReply(t *testing.T) {
 	server := redistest.Start(t)
 	direct := server.Client()
 	calls := map[string]struct {
-		call       func(*priority.RedisStore) error
+		document   string
 		count      string // afterwards, where it was 0 before
 		pending    int    // where it was 1 before
 		repeatable bool
 	}{
-		"Next":  {func(s *priority.RedisStore) error { _, err := s.Next(ctx, "acme"); return err }, "-1", 1, false},
-		"NextN": {func(s *priority.RedisStore) error { _, err := s.NextN(ctx, "acme", 5); return err }, "-5", 1, false},
-		"NextEach": {func(s *priority.RedisStore) error {
-			_, err := s.NextEach(ctx, []string{"acme", "b", "acme"})
-			return err
-		}, "-2", 1, false},
-		"Submit": {func(s *priority.RedisStore) error {
-			_, err := s.Submit(ctx, "acme", priority.Document{ID: "b"})
-			return err
-		}, "0", 2, true},
-		"SubmitN": {func(s *priority.RedisStore) error {
-			_, err := s.SubmitN(ctx, "acme", named.Documents(numbered("invoice", 120)...))
-			return err
-		}, "0", 121, true},
-		"Done":  {func(s *priority.RedisStore) error { _, err := s.Done(ctx, "acme", "a", 0); return err }, "0", 0, true},
-		"DoneN": {func(s *priority.RedisStore) error { _, err := s.DoneN(ctx, "acme", []string{"a", "b"}, 0); return err }, "0", 0, true},
-		"Reset": {func(s *priority.RedisStore) error { return s.Reset(ctx, "acme") }, "", 0, false},
+		"Next": {"", "-1", 1, false}, "NextN": {"", "-3", 1, false}, "NextEach": {"", "-1", 1, false},
+		"Submit": {"b", "0", 2, true}, "SubmitN": {"b", "0", 2, true}, "Done": {"a", "0", 0, true}, "DoneN": {"a", "0", 0, true},
+		"Reset": {"", "", 0, false},
 	}
 	for faultName, fault := range map[string]redistest.Fault{
 		"cut": redistest.Cut, "swallow": redistest.Swallow,
@@ -97,7 +82,7 @@ func TestLostReply(t *testing.T) {
 					}
 
 					proxy.Set(fault)
-					wantError(t, test.call(impatient), priority.ErrOutcomeUnknown, "")
+					wantError(t, everyCall(t, impatient, "acme", test.document)[operation](), priority.ErrOutcomeUnknown, "")
 
 					// The store may have given up before the server came to it.
 					redistest.Await(t, "the server holds what was sent", holds)
@@ -107,7 +92,7 @@ func TestLostReply(t *testing.T) {
 						return err == nil
 					})
 					if test.repeatable {
-						if err := test.call(patient); err != nil {
+						if err := everyCall(t, patient, "acme", test.document)[operation](); err != nil {
 							t.Errorf("once more: %v", err)
 						}
 					}

@@ -2,7 +2,6 @@ package priority_test
 
 import (
 	"math"
-	"reflect"
 	"testing"
 	"time"
 
@@ -119,26 +118,4 @@ func TestFollow_KeepsCosts(t *testing.T) {
 	}
 	check(t, store.Follow(nil)) // and back
 	decides(t, loaded(2*1.3, 1))(submit(t, store, "acme", "b"))
-}
-
-// A policy that cannot be followed leaves the store as it is.
-func TestFollow_Refused(t *testing.T) {
-	store := openStore(t, connect(t, &redis.Options{Addr: "127.0.0.1:1"}), &priority.RedisOptions{TierOf: func(string) string { return "gold" }})
-	ten := priority.Policy{Thresholds: descending(0, 9)}
-	for _, err := range []error{
-		store.Follow(&priority.Policies{Policy: ten}),
-		store.Follow(&priority.Policies{Policy: priority.Policy{Turns: -1}}),
-		store.Follow(&priority.Policies{Tiers: map[string]priority.Policy{"gold": ten}}),
-	} {
-		wantError(t, err, priority.ErrInvalid, "")
-	}
-	if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 {
-		t.Errorf("%+v, %d levels", got, store.Last())
-	}
-	if err := store.Follow(&priority.Policies{Tiers: map[string]priority.Policy{"gold": {Turns: 2}}}); err != nil {
-		t.Fatal(err)
-	}
-	if got := store.PolicyOf("acme"); got.Turns != 2 || store.Last() != 9 {
-		t.Errorf("%+v, %d levels", got, store.Last())
-	}
 }

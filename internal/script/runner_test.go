@@ -217,25 +217,6 @@ func forgetful() *server {
 	return s
 }
 
-// A node that does not know some scripts gets the text of each once.
-func TestRunEach_UnknownScripts(t *testing.T) {
-	other := New("return {2, 0}")
-	calls := make([]Call, 1000)
-	for i := range calls {
-		calls[i] = Call{Script: []*Script{next, other}[i%2], Key: fmt.Sprintf("p:{%d}:count", i), Integers: 2}
-	}
-	s := forgetful()
-	_, failures := NewRunner(s.client(t)).RunEach(begin(t, time.Minute), calls)
-	for i, failure := range failures {
-		if failure != nil {
-			t.Fatalf("call %d: %+v", i, failure)
-		}
-	}
-	if want := 2*len(calls) + 2; len(s.read) != want {
-		t.Errorf("%d commands were sent, want %d", len(s.read), want)
-	}
-}
-
 // A hook that panics does so in its caller's goroutine.
 func TestRun_HookPanics(t *testing.T) {
 	s := &server{answers: []answer{func(*command) error { panic("a hook's bug") }}}

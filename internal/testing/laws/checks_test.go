@@ -34,12 +34,11 @@ func lateDones() (all [][]step) {
 }
 
 // crowd makes calls of all kinds at the same time. Each document has a place that no other
-// has, and the fleet has all of them. Of many Dones of a document, one reports its end.
+// has, and the fleet has all of them.
 func (r *run) crowd() {
 	const callers, each = 8, 12
 	ctx := context.Background()
 	var mu sync.Mutex
-	var documents []string
 	places := make(map[[2]int64]int) // by count and pending
 	var calling sync.WaitGroup
 	for i := range callers {
@@ -50,9 +49,6 @@ func (r *run) crowd() {
 				mu.Lock()
 				for _, d := range a.decisions {
 					places[[2]int64{d.Count, d.Pending}]++
-				}
-				if c.operation == prioritytest.Submit {
-					documents = append(documents, c.documents...)
 				}
 				mu.Unlock()
 				class(a.err)
@@ -68,26 +64,6 @@ func (r *run) crowd() {
 	const submits = callers * each / 4
 	if state := r.peek(customers[0]); len(places) != callers*each || state.Count != 1-3*submits || state.Pending != submits {
 		broken(1, "after %d documents by count and %d by load there are %d decisions and %s", 3*submits, submits, len(places), describe(state))
-	}
-	reports := make(map[string]int)
-	for range callers {
-		calling.Go(func() {
-			c := call{operation: prioritytest.DoneN, customers: customers[:1], documents: documents}
-			a := c.on(ctx, r.store)
-			mu.Lock()
-			defer mu.Unlock()
-			for i, e := range a.ended {
-				if e.Level > 0 {
-					reports[documents[i]]++
-				}
-			}
-		})
-	}
-	calling.Wait()
-	for _, document := range documents {
-		if reports[document] != 1 {
-			broken(1, "the end of %q is reported %d times", document, reports[document])
-		}
 	}
 }
 
