@@ -62,44 +62,6 @@ func exampleStore(opts *priority.RedisOptions) (store *priority.RedisStore, clie
 	return store, client, func() { _ = client.Close(); server.Close() }
 }
 
-// Where you can tell when a document is done, what is pending counts too: a customer
-// who sends all day, but never many at once, stays ahead of a flood.
-func ExampleRedisStore_Submit() {
-	store, _, end := exampleStore(&priority.RedisOptions{})
-	defer end()
-
-	ctx := context.Background()
-	for i := range 40 {
-		document := fmt.Sprint("invoice-", i)
-		decision, err := store.Submit(ctx, "steady", priority.Document{ID: document})
-		if err != nil {
-			log.Fatal(err)
-		}
-		if i == 39 {
-			fmt.Printf("the 40th document, %d pending: level %d\n", decision.Pending, decision.Level)
-		}
-		// ... it is processed, and then:
-		if _, err := store.Done(ctx, "steady", document, 2*time.Second); err != nil {
-			log.Print(err) // may be called again; else the lease ends it
-		}
-	}
-	var photos []priority.Document
-	for i := range 600 {
-		photos = append(photos, priority.Document{ID: fmt.Sprint("photo-", i)})
-	}
-	decisions, err := store.SubmitN(ctx, "flood", photos)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, i := range []int{39, 599} {
-		fmt.Printf("%d pending: level %d\n", decisions[i].Pending, decisions[i].Level)
-	}
-	// Output:
-	// the 40th document, 1 pending: level 2
-	// 40 pending: level 4
-	// 600 pending: level 8
-}
-
 // A batch of several customers' documents can fail in part.
 func ExampleBatchError() {
 	store, client, end := exampleStore(&priority.RedisOptions{})
@@ -132,30 +94,6 @@ func ExampleBatchError() {
 	// acme has level 1 at count 0
 	// globex goes on with a level of your choice
 	// acme has level 1 at count -1
-}
-
-// Three levels instead of nine, and a fresh start every minute for those who
-// never pause.
-func ExamplePolicy() {
-	policy := priority.Policy{
-		Thresholds:    []int64{-9, -99},
-		ResetInterval: time.Minute,
-		ResetMode:     priority.SinceLastReset,
-	}
-	if err := policy.Validate(); err != nil {
-		log.Fatal(err)
-	}
-	for _, document := range []int64{1, 10, 11, 100, 101} {
-		fmt.Printf("document %d: level %d\n", document, policy.Level(1-document))
-	}
-	fmt.Println("last:", policy.Last())
-	// Output:
-	// document 1: level 1
-	// document 10: level 1
-	// document 11: level 2
-	// document 100: level 2
-	// document 101: level 3
-	// last: 3
 }
 
 // Paying customers can send more before they wait.

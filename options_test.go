@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/testing/redistest"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -99,23 +98,4 @@ func descending(first int64, n int) []int64 {
 		thresholds[i] = first - int64(i)
 	}
 	return thresholds
-}
-
-// What the process has learned of costs stays when the rules change.
-func TestFollow_KeepsCosts(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client()
-	ctx, store := t.Context(), newStore(t, client)
-	for _, customer := range numbered("customer", 20) {
-		must(store.Submit(ctx, customer, priority.Document{ID: "page", Cost: 4}))(t)
-		must(store.Done(ctx, customer, "page", 2*time.Second))(t)
-	}
-	check(t, store.Follow(&priority.Policies{Policy: priority.Policy{Loads: []float64{3}}}))
-	decides(t, loaded(2.5, 1))(one(store.Submit(ctx, "acme", priority.Document{ID: "a", Cost: 10})))
-	must(store.Done(ctx, "acme", "a", 8*time.Second))(t)
-	if state := must(store.Peek(ctx, "acme"))(t); state.Cost != .9+.1*4 {
-		t.Errorf("Peek: %+v, want a cost of 1.3", state)
-	}
-	check(t, store.Follow(nil)) // and back
-	decides(t, loaded(2*1.3, 1))(submit(t, store, "acme", "b"))
 }

@@ -98,7 +98,7 @@ func (tr *traffic) reconcile(held redis.Cmdable, store *priority.RedisStore) (mi
 	tr.t.Helper()
 	tr.stop()
 	totals, r := tr.book.Totals(), tr.book.Reconcile(tr.t, held, store.Keys)
-	tr.t.Logf("%v; %v", totals, r)
+	tr.t.Logf("%+v; %+v", totals, r)
 	if totals.Other != 0 || r.Extra != 0 {
 		tr.t.Errorf("%d documents failed with an error of no class, and %d were counted that nobody was told of", totals.Other, r.Extra)
 	}

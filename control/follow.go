@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -77,7 +78,7 @@ type Follower struct {
 	onChange func(Status)
 
 	known atomic.Pointer[known]
-	ask   chan chan error // follow answers when it has read the policies
+	mu    sync.Mutex      // held while the policies are read
 	live  context.Context // ends with Close
 	stop  context.CancelFunc
 	ended chan struct{} // closed when reading has stopped
@@ -104,7 +105,7 @@ func Follow(client priority.RedisClient, store *priority.RedisStore, opts *Optio
 	f := &Follower{
 		store: store, runner: script.NewRunner(client), key: keys.Prefix(store.Prefix()).Policies(), log: keys.Prefix(store.Prefix()).Log(),
 		interval: cmp.Or(opts.Interval, defaultInterval), onChange: opts.OnChange,
-		ask: make(chan chan error), ended: make(chan struct{}),
+		ended: make(chan struct{}),
 	}
 	if f.interval < shortestInterval || f.interval > longestInterval {
 		return nil, fmt.Errorf("%w option: Interval %v is not from %v to %v", priority.ErrInvalid, opts.Interval, shortestInterval, longestInterval)
@@ -118,45 +119,33 @@ func Follow(client priority.RedisClient, store *priority.RedisStore, opts *Optio
 // Status returns what the Follower knows. It sends nothing.
 func (f *Follower) Status() Status { return f.known.Load().Status }
 
-// run reads the policies when Refresh asks for it and every interval, give or take a tenth,
-// so that the processes of a fleet do not all ask at once.
+// run reads the policies every interval, give or take a tenth, so that the processes of a fleet do
+// not all ask at once.
 func (f *Follower) run() {
 	defer close(f.ended)
 	for due := time.Duration(0); ; due = f.interval*9/10 + rand.N(f.interval/5+1) {
-		var answer chan error
 		select {
 		case <-time.After(due):
-		case answer = <-f.ask:
 		case <-f.live.Done():
 			return
 		}
-		read, err := f.read()
-		if err == nil || f.live.Err() == nil { // else that is why it failed
-			err = f.take(read, err)
-		}
-		if answer != nil {
-			answer <- err
-		}
+		_ = f.Refresh(f.live) // Status has it
 	}
 }
 
 // Refresh reads the policies now, as before a worker's first document, unless ctx ends
 // first. It returns Status.Err.
 func (f *Follower) Refresh(ctx context.Context) error {
-	answer := make(chan error, 1)
-	select {
-	case f.ask <- answer:
-	case <-ctx.Done():
-		return fmt.Errorf("control: the policies were not read: %w", ctx.Err())
-	case <-f.live.Done():
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.live.Err() != nil {
 		return errors.New("control: the follower is closed")
 	}
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
+	read, err := f.read(ctx)
+	if err != nil && ctx.Err() != nil { // that is why it failed
 		return fmt.Errorf("control: the policies were not read: %w", ctx.Err())
 	}
+	return f.take(read, err)
 }
 
 // Close stops following changes, and gives up waiting when ctx ends. The store goes on with the
@@ -182,8 +171,8 @@ type reading struct {
 }
 
 // read reads the policies.
-func (f *Follower) read() (read reading, err error) {
-	d := script.Begin(f.live, readTimeout)
+func (f *Follower) read(ctx context.Context) (read reading, err error) {
+	d := script.Begin(ctx, readTimeout)
 	defer d.End()
 	reply, failure := f.runner.Run(&d, &script.Call{
 		Script: followScript, Key: f.key, OtherKeys: []string{f.log}, Args: []any{f.known.Load().head}, ReadOnly: true,

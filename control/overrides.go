@@ -229,28 +229,23 @@ func (a *Admin) Overrides(ctx context.Context) ([]Override, error) {
 	return all, nil
 }
 
-var errNotSent = errors.New("control: the command was not sent")
-
 // read reads the customers' keys, in one round trip to each node. It omits customers
 // without a key; corrupt are the customers whose key holds something else.
 func (a *Admin) read(ctx context.Context, customers []string, now time.Time) (found []Override, corrupt []string, err error) {
 	texts, left := make([]*redis.StringCmd, len(customers)), make([]*redis.DurationCmd, len(customers))
-	_, failed := a.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	_, _ = a.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, customer := range customers {
 			key := a.store.Keys(customer).Override
 			texts[i], left[i] = pipe.Get(ctx, key), pipe.PTTL(ctx, key)
-			texts[i].SetErr(errNotSent)
 		}
 		return nil
-	}) // each command has its own error, unless it was not sent
+	}) // each command has its own error
 	for i, customer := range customers {
 		text, err := texts[i].Result()
 		o := overrideOf(customer, text)
 		switch {
 		case errors.Is(err, redis.Nil):
 			continue
-		case err == errNotSent:
-			return nil, nil, fmt.Errorf("control: cannot read overrides: %w", cmp.Or(failed, err))
 		case err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE"):
 			return nil, nil, fmt.Errorf("control: cannot read %.200q: %w", a.store.Keys(customer).Override, err)
 		case err != nil || o.Bounds == (priority.Bounds{}):

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,35 +27,6 @@ func why(r *probe, client Client, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	return r.why(ctx, client)
-}
-
-// Whatever is wrong with a connection, the message has the address. A refusal has the root's test.
-func TestProbe(t *testing.T) {
-	for _, test := range []struct {
-		dial dialFunc
-		want string
-	}{
-		{func(context.Context, string, string) (net.Conn, error) {
-			conn, _ := net.Pipe()
-			return conn, nil
-		}, address + " accepts connections"},
-		{func(ctx context.Context, _, _ string) (net.Conn, error) { // a black hole
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}, "dial tcp " + address + ": no answer yet"},
-		{func(context.Context, string, string) (net.Conn, error) { // deaf
-			time.Sleep(time.Minute)
-			return nil, errRefused
-		}, "dial tcp " + address + ": no answer yet"},
-	} {
-		bubble.Test(t, func(t *testing.T) {
-			err := why(new(probe), dialing(t, test.dial), 10*time.Millisecond)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%v, want %q", err, test.want)
-			}
-			time.Sleep(time.Hour) // until every attempt has ended
-		})
-	}
 }
 
 // Many calls that fail make few attempts to connect.

@@ -33,11 +33,7 @@ func TestRedisStore_Timeout(t *testing.T) {
 			go func() { _, _ = io.Copy(io.Discard, there) }()
 			return here, nil
 		},
-		"a server that loses its replies": answering(func(peer *server.Peer) { peer.Close() }),
-		"a server that refuses for a moment": answering(func(peer *server.Peer) {
-			peer.WriteError("LOADING Redis is loading the dataset in memory")
-		}),
-		"a server that forgets its scripts": answering(func(peer *server.Peer) { peer.WriteError("NOSCRIPT No matching script") }),
+		"a server that loses its replies": losing(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -69,26 +65,22 @@ func TestRedisStore_Timeout(t *testing.T) {
 	}
 }
 
-// answering dials a miniredis that does something else instead of running scripts.
-func answering(answer func(peer *server.Peer)) func(*testing.T, context.Context) (net.Conn, error) {
-	var redis *miniredis.Miniredis
+// losing dials a miniredis that closes connections instead of running scripts.
+func losing() func(*testing.T, context.Context) (net.Conn, error) {
+	redis := miniredis.NewMiniRedis()
 	return func(t *testing.T, _ context.Context) (net.Conn, error) {
-		if redis == nil {
-			redis = miniredis.NewMiniRedis()
-			conn, err := redis.Dial() // starts it
-			if err != nil {
-				return nil, err
-			}
-			_ = conn.Close()
-			t.Cleanup(redis.Close)
-			redis.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
-				if !strings.HasPrefix(command, "EVAL") {
-					return false
-				}
-				answer(peer)
-				return true
-			})
+		conn, err := redis.Dial() // starts it
+		if err != nil {
+			return nil, err
 		}
-		return redis.Dial()
+		t.Cleanup(redis.Close)
+		redis.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
+			if !strings.HasPrefix(command, "EVAL") {
+				return false
+			}
+			peer.Close()
+			return true
+		})
+		return conn, nil
 	}
 }
