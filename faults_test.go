@@ -15,6 +15,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/internal/testing/ledger"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
@@ -82,7 +83,7 @@ func TestLostReply(t *testing.T) {
 					}
 
 					proxy.Set(fault)
-					wantError(t, everyCall(t, impatient, "acme", test.document)[operation](), priority.ErrOutcomeUnknown, "")
+					wantError(t, named.Calls(t.Context(), impatient, "acme", test.document)[operation](), priority.ErrOutcomeUnknown, "")
 
 					// The store may have given up before the server came to it.
 					redistest.Await(t, "the server holds what was sent", holds)
@@ -92,7 +93,7 @@ func TestLostReply(t *testing.T) {
 						return err == nil
 					})
 					if test.repeatable {
-						if err := everyCall(t, patient, "acme", test.document)[operation](); err != nil {
+						if err := named.Calls(t.Context(), patient, "acme", test.document)[operation](); err != nil {
 							t.Errorf("once more: %v", err)
 						}
 					}
@@ -139,7 +140,7 @@ func TestSlowConnection(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				store := openStore(t, client, &priority.RedisOptions{Prefix: t.Name(), Timeout: timeout})
-				for operation, call := range everyCall(t, store, "acme", "a") {
+				for operation, call := range named.Calls(t.Context(), store, "acme", "a") {
 					redistest.Await(t, operation+" works", func() bool {
 						err := call()
 						if err != nil && !errors.Is(err, priority.ErrOutcomeUnknown) {
@@ -169,12 +170,12 @@ func (d distant) Write(b []byte) (int, error) {
 func TestClosedWhileIdle(t *testing.T) {
 	server := redistest.Start(t)
 	const connections = 100
-	for name := range everyCall(t, nil, "", "") {
+	for name := range named.Calls(t.Context(), nil, "", "") {
 		client := connect(t, &redis.Options{Addr: server.Addr, PoolSize: connections, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 			return struct{ net.Conn }{conn}, err // it hides the socket, as a TLS connection does
 		}})
-		call := everyCall(t, openStore(t, client, &priority.RedisOptions{Timeout: 2 * time.Second}), "acme", "a")[name]
+		call := named.Calls(t.Context(), openStore(t, client, &priority.RedisOptions{Timeout: 2 * time.Second}), "acme", "a")[name]
 		check(t, call()) // loads the script
 		conns := make([]*redis.Conn, connections)
 		for i := range conns {
@@ -224,7 +225,7 @@ func TestRefused(t *testing.T) {
 		"closed client":        {closed, redis.ErrClosed.Error()},
 	} {
 		store := openStore(t, test.client, nil)
-		for operation, call := range everyCall(t, store, "acme", "a") {
+		for operation, call := range named.Calls(t.Context(), store, "acme", "a") {
 			if name == "pool exhausted" && slices.Contains([]string{"NextEach", "SubmitN", "DoneN"}, operation) { // go-redis has another pool for them
 				continue
 			}

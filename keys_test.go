@@ -14,6 +14,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/itemerrors"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
@@ -198,7 +199,7 @@ func TestKeys_Corrupt(t *testing.T) {
 				}
 				corrupt(t, client, key)
 				client.PExpire(t.Context(), key, 100*time.Hour)
-				before, calls := contents(t, client, key), everyCall(t, store, "acme", "a")
+				before, calls := contents(t, client, key), named.Calls(t.Context(), store, "acme", "a")
 				for _, operation := range fail {
 					err := calls[operation]()
 					wantError(t, err, priority.ErrCorrupt, key)

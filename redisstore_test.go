@@ -207,23 +207,16 @@ var invalidNames = []struct{ name, shown string }{
 func wrongCallsCountNothing(t *testing.T, store priority.Store) {
 	ctx := t.Context()
 	wantInvalid := func(err error, shown string) { t.Helper(); wantError(t, err, priority.ErrInvalid, shown) }
-	decides(t, flood(1)...)(submit(t, store, "acme", "a"))
 	for _, bad := range invalidNames {
-		calls := everyCall(t, store, bad.name, "a")
-		calls["NextN of none"] = func() error { _, err := store.NextN(ctx, bad.name, 0); return err }
-		calls["SubmitN of none"] = func() error { _, err := store.SubmitN(ctx, bad.name, nil); return err }
-		calls["DoneN of none"] = func() error { _, err := store.DoneN(ctx, bad.name, nil, 0); return err }
+		calls := named.Calls(ctx, store, bad.name, "a")
 		for _, name := range []string{"Submit", "SubmitN", "Done", "DoneN"} {
-			calls[name+" of such a document"] = everyCall(t, store, "acme", bad.name)[name]
+			calls[name+" of such a document"] = named.Calls(ctx, store, "acme", bad.name)[name]
 		}
-		for name, call := range calls {
-			if wantInvalid(call(), bad.shown); t.Failed() {
-				t.Fatalf("%s with %d bytes", name, len(bad.name))
-			}
+		for _, call := range calls {
+			wantInvalid(call(), bad.shown)
 		}
 
-		// One bad entry among good ones: nothing is done, and the message tells
-		// which it is.
+		// One bad entry among good ones: nothing is done, and the message tells which it is.
 		names := slices.Repeat([]string{"acme", "globex"}, 700)
 		names[1234] = bad.name
 		_, each := store.NextEach(ctx, names)
@@ -233,9 +226,8 @@ func wrongCallsCountNothing(t *testing.T, store priority.Store) {
 			wantInvalid(err, "1234")
 		}
 	}
-	tooMany := slices.Repeat([]string{"acme"}, priority.MaxDocuments+1)
 	_, next := store.NextN(ctx, "acme", 1_000_001)
-	_, each := store.NextEach(ctx, tooMany)
+	_, each := store.NextEach(ctx, slices.Repeat([]string{"acme"}, priority.MaxDocuments+1))
 	_, done := store.Done(ctx, "acme", "a", -time.Second)
 	wantInvalid(next, "1000001")
 	wantInvalid(each, "1000001")
@@ -245,9 +237,10 @@ func wrongCallsCountNothing(t *testing.T, store priority.Store) {
 		wantInvalid(err, shown)
 		wantInvalid(err, `"wrong"`)
 	}
-	decides(t, flood(2)[1])(submit(t, store, "acme", "b")) // nothing came of all that
-	if got := must(store.Peek(ctx, "globex"))(t); got != unknown {
-		t.Errorf("Peek of another: %+v", got)
+	for _, customer := range []string{"acme", "globex"} { // nothing came of all that
+		if got := must(store.Peek(ctx, customer))(t); got != unknown {
+			t.Errorf("Peek: %+v", got)
+		}
 	}
 }
 

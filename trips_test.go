@@ -16,6 +16,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/markdown"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
@@ -28,7 +29,7 @@ func TestTrips(t *testing.T) {
 	check := func(t *testing.T, client priority.RedisClient, sent *wire, nodes int) {
 		store, ctx := newStore(t, client), t.Context()
 		ids, names := numbered("invoice", 2345), numbered("customer", 1000)
-		calls := everyCall(t, store, "acme", "invoice")
+		calls := named.Calls(t.Context(), store, "acme", "invoice")
 		calls["NextEach of many"] = func() error { _, err := store.NextEach(ctx, append(names, names[:200]...)); return err }
 		calls["SubmitN of many"] = func() error { _, err := submit(t, store, "acme", ids...); return err }
 		calls["DoneN of many"] = func() error { _, err := store.DoneN(ctx, "acme", ids, 0); return err }
@@ -68,7 +69,7 @@ func TestTrips_Nothing(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	store := openStore(t, connect(t, &redis.Options{Addr: server.Addr()}), nil)
-	for name, call := range everyCall(t, store, "", "a") {
+	for name, call := range named.Calls(t.Context(), store, "", "a") {
 		if err := call(); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%s of no customer: %v", name, err)
 		}
@@ -158,7 +159,7 @@ func TestRights_Cluster(t *testing.T) {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: "store", Password: "secret"})
 	defer client.Close()
 	store := openStore(t, client, &priority.RedisOptions{Timeout: -1})
-	for name, call := range everyCall(t, store, "acme", "invoice-1") {
+	for name, call := range named.Calls(t.Context(), store, "acme", "invoice-1") {
 		if err := call(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -196,7 +197,7 @@ func useEveryRight(t *testing.T, server *redistest.Server, client priority.Redis
 	for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
 		store := openStore(t, client, &priority.RedisOptions{Policy: priority.Policy{ResetMode: mode}, Timeout: -1})
 		do := func(names ...string) {
-			calls := everyCall(t, store, "acme", "invoice-1")
+			calls := named.Calls(t.Context(), store, "acme", "invoice-1")
 			for _, name := range names {
 				if err := calls[name](); err != nil {
 					errs = append(errs, fmt.Errorf("%v, %s: %w", mode, name, err))

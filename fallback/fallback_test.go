@@ -328,21 +328,15 @@ func TestSubmitN_InTime(t *testing.T) {
 func TestWrongCalls(t *testing.T) {
 	test(t, fallback.Options{}, func(t *testing.T, w *world) {
 		w.outage(down)
-		ctx := t.Context()
-		_, err1 := w.Next(ctx, "")
-		_, err2 := w.NextN(ctx, "acme", -1)
-		_, err3 := w.NextEach(ctx, []string{"acme", ""})
-		_, err4 := w.Submit(ctx, "acme", priority.Document{})
-		_, err5 := w.SubmitN(ctx, "acme", named.Documents("one", ""))
-		_, err6 := w.Done(ctx, "acme", "one", -1)
-		_, err7 := w.DoneN(ctx, "acme", []string{"one", ""}, 0)
-		_, err8 := w.Peek(ctx, "")
-		for i, err := range []error{err1, err2, err3, err4, err5, err6, err7, err8, w.Reset(ctx, "")} {
-			if !errors.Is(err, priority.ErrInvalid) || errors.Is(err, priority.ErrNotCounted) {
-				t.Errorf("[%d]: %v", i, err)
+		for _, customer := range []string{"", "acme"} {
+			for name, call := range named.Calls(t.Context(), w, customer, "") {
+				hasDocument := strings.HasPrefix(name, "Submit") || strings.HasPrefix(name, "Done")
+				if err := call(); (customer == "" || hasDocument) && (!errors.Is(err, priority.ErrInvalid) || errors.Is(err, priority.ErrNotCounted)) {
+					t.Errorf("%s of %q: %v", name, customer, err)
+				}
 			}
 		}
-		if err := w.Close(ctx); err != nil {
+		if err := w.Close(t.Context()); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 	})
@@ -473,17 +467,9 @@ func TestClose(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	for i, refused := range []struct {
-		primary priority.Store
-		opts    fallback.Options
-	}{
-		{nil, fallback.Options{}},
-		{(*fallback.Store)(nil), fallback.Options{}},
-		{new(memory.Store), fallback.Options{MaxFailures: -1}},
-		{new(memory.Store), fallback.Options{RetryAfter: -1}},
-		{new(memory.Store), fallback.Options{MaxDones: -1}},
-	} {
-		if f, err := fallback.New(refused.primary, &refused.opts); !errors.Is(err, priority.ErrInvalid) || f != nil {
+	for i, opts := range []fallback.Options{{MaxFailures: -1}, {RetryAfter: -1}, {MaxDones: -1}, {}} {
+		primary := []priority.Store{new(memory.Store), new(memory.Store), new(memory.Store), (*fallback.Store)(nil)}[i]
+		if f, err := fallback.New(primary, &opts); !errors.Is(err, priority.ErrInvalid) || f != nil {
 			t.Errorf("[%d]: %v, %v", i, f, err)
 		}
 	}

@@ -118,20 +118,3 @@ func TestAccounts_Costs(t *testing.T) {
 	}
 	loaded(t, 1, 1, 1)(store.Submit(ctx, "new", priority.Document{ID: "1", Cost: 1}))
 }
-
-// A store that a test makes for all its cases may be used inside bubbles, where it
-// is another time, and outside.
-func TestStore_Bubble(t *testing.T) {
-	store := open(t, nil)
-	use := func(t *testing.T) { // a bubble ends while there is something to forget
-		name := t.Name()
-		loaded(t, 1, 1, 1)(store.Submit(t.Context(), name, priority.Document{ID: "1"}))
-		loaded(t, 1, 4, 2)(store.Submit(t.Context(), name, priority.Document{ID: "2"}))
-		if state, err := store.Peek(t.Context(), name); err != nil || state.Pending != 2 {
-			t.Errorf("Peek = %+v, %v", state, err)
-		}
-	}
-	t.Run("outside", use)
-	t.Run("inside", func(t *testing.T) { bubble.Test(t, use) })
-	t.Run("outside again", use)
-}

@@ -48,29 +48,8 @@ func TestMistakesPanic(t *testing.T) {
 	}
 }
 
-// call makes an operation about one customer, which counts one document at most.
-func call(ctx context.Context, s priority.Store, operation prioritytest.Operation, customer string) (err error) {
-	switch operation {
-	case prioritytest.Next:
-		_, err = s.Next(ctx, customer)
-	case prioritytest.NextN:
-		_, err = s.NextN(ctx, customer, 1)
-	case prioritytest.NextEach:
-		_, err = s.NextEach(ctx, []string{customer})
-	case prioritytest.Submit:
-		_, err = s.Submit(ctx, customer, priority.Document{ID: "new"})
-	case prioritytest.SubmitN:
-		_, err = s.SubmitN(ctx, customer, named.Documents("new"))
-	case prioritytest.Done:
-		_, err = s.Done(ctx, customer, "old", time.Second)
-	case prioritytest.DoneN:
-		_, err = s.DoneN(ctx, customer, []string{"old"}, time.Second)
-	case prioritytest.Peek:
-		_, err = s.Peek(ctx, customer)
-	case prioritytest.Reset:
-		err = s.Reset(ctx, customer)
-	}
-	return err
+func call(ctx context.Context, s priority.Store, operation prioritytest.Operation, customer string) error {
+	return named.Calls(ctx, s, customer, "old")[string(operation)]()
 }
 
 var operations = []prioritytest.Operation{

@@ -160,22 +160,3 @@ func (r *run) oneHangs() {
 func (r *run) oneIsCorrupt() {
 	r.trouble(prioritytest.Fault{Class: priority.ErrCorrupt}, func() { r.others(0) })
 }
-
-// impatience makes calls whose contexts end before the answer, again and again.
-func (r *run) impatience() {
-	r.fail(prioritytest.Fault{Slow: true, Delay: timeout / 5})
-	for i := range 40 {
-		for _, operation := range operations {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-			if i%2 == 0 {
-				cancel()
-			}
-			c := call{operation: operation, customers: customers[:1], documents: numbered(0, 1), n: 1}
-			c.on(ctx, r.store)
-			cancel()
-		}
-	}
-	if d, err := r.store.Next(context.Background(), customers[1]); err != nil || d.Degraded {
-		broken(6, "others gave up, and %q is answered %+v, %v", customers[1], d, err)
-	}
-}

@@ -36,7 +36,7 @@ func testAll(t *testing.T, open opener) {
 func testFaults(t *testing.T, open opener) {
 	for name, check := range map[string]func(r *run){
 		"everything hangs": (*run).everythingHangs, "one customer's node hangs": (*run).oneHangs,
-		"one customer's keys are corrupt": (*run).oneIsCorrupt, "callers give up": (*run).impatience,
+		"one customer's keys are corrupt": (*run).oneIsCorrupt,
 	} {
 		t.Run(name, func(t *testing.T) { report(t, attempt(t, open, check)) })
 	}
