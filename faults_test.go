@@ -268,18 +268,3 @@ func TestRedisFull(t *testing.T) {
 	decides(t, loaded(4*2, 2))(submit(t, store, "acme", "d"))
 	decides(t, counted(0))(one(store.Next(ctx, "acme")))
 }
-
-// A right that is missing within a script is refused after the script may have
-// written, so the store does not claim to know.
-func TestMissingRight(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	check(t, server.Client().Do(t.Context(), "acl", "setuser", "documents", "on", "nopass", "~*", "+@all", "-pexpire").Err())
-	store := newStore(t, connect(t, &redis.Options{Addr: server.Addr, Username: "documents", Password: "any"}))
-	decides(t, counted(0))(one(store.Next(t.Context(), "acme"))) // SET needs no PEXPIRE
-	_, err := store.Next(t.Context(), "acme")
-	wantError(t, err, priority.ErrOutcomeUnknown, "")
-	check(t, server.Client().Do(t.Context(), "acl", "setuser", "documents", "-zmscore").Err())
-	_, err = store.Submit(t.Context(), "acme", priority.Document{ID: "invoice-1"}) // the key is not corrupt
-	wantError(t, err, priority.ErrOutcomeUnknown, "")
-}

@@ -65,32 +65,6 @@ func TestConstructors(t *testing.T) {
 	}
 }
 
-// The greatest policies are taken.
-func TestPolicy_Validate(t *testing.T) {
-	ascending := func(n int) (loads []float64) {
-		for i := range n {
-			loads = append(loads, float64(i+1))
-		}
-		return loads
-	}
-	for _, policy := range []priority.Policy{
-		{Turns: 249}, {Loads: ascending(254)}, {Loads: []float64{}, Turns: 254}, {Loads: []float64{1e-6, 2e-6, 1e9}},
-		{ResetInterval: time.Millisecond}, {ResetInterval: math.MaxInt64 / time.Millisecond * time.Millisecond}, {Thresholds: descending(0, 254)},
-	} {
-		if err := policy.Validate(); err != nil {
-			t.Errorf("%+v is refused: %v", policy, err)
-		}
-	}
-}
-
-func TestDefaultPolicy_Changed(t *testing.T) {
-	policy := priority.DefaultPolicy()
-	policy.Thresholds[0], policy.Loads[0] = 100, 0
-	if load, count := (priority.Policy{}).LevelOfLoad(1, 0), (priority.Policy{}).Level(0); load != 1 || count != 1 {
-		t.Errorf("a changed copy changed the default: levels %d and %d", load, count)
-	}
-}
-
 // descending returns n thresholds from first down.
 func descending(first int64, n int) []int64 {
 	thresholds := make([]int64, n)

@@ -12,30 +12,6 @@ import (
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
-// What a text means the scripts and Bounds agree about; vectors/edges.json has more for the scripts.
-func TestOverride_Text(t *testing.T) {
-	for text, want := range map[string]priority.Bounds{
-		"=1": {Earliest: 1, Latest: 1}, ">=7": {Earliest: 7}, "<=3": {Latest: 3}, "=255": {Earliest: 255, Latest: 255},
-	} {
-		var got priority.Bounds
-		err := got.UnmarshalText([]byte(text + " because"))
-		if again := string(must(want.MarshalText())(t)); err != nil || got != want || again != text {
-			t.Errorf("%s is %+v, %v, and again %s", text, got, err, again)
-		}
-	}
-	for _, text := range []string{"", "1", "=", "=0", "=01", "= 1", "=-1", "=1000", ">7", ">=7x", "<=", "=1\n"} {
-		var got priority.Bounds
-		if err := got.UnmarshalText([]byte(text)); !errors.Is(err, priority.ErrInvalid) || got != (priority.Bounds{}) {
-			t.Errorf("%q is %+v, %v", text, got, err)
-		}
-	}
-	for _, bounds := range []priority.Bounds{{}, {Earliest: 2, Latest: 5}, {Earliest: -1}, {Latest: -1, Earliest: -1}, {Earliest: 1000}} {
-		if text, err := bounds.MarshalText(); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("%+v is %s, %v", bounds, text, err)
-		}
-	}
-}
-
 // A store looks for an override if it is asked to, and touches nothing.
 func TestOverride(t *testing.T) {
 	server := redistest.Start(t)

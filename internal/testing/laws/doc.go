@@ -12,8 +12,6 @@
 //  7. The policy passes through. PolicyOf and Last of a wrapper are the innermost store's.
 //  8. A document counts from when it is due, and its latency begins then. It counts those that
 //     are due before it, and those that are due as long after it as its delay, a lease at most.
-//  9. In order, none is overtaken. No document gets an earlier level than the newest one that is
-//     pending and due no later.
 //
 // The subjects are RedisStore, memory.Store, and the stack of fleet.Join. Random sequences
 // without faults are compared, number by number, with a memory.Store that gets the same

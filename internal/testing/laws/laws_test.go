@@ -29,7 +29,6 @@ func testAll(t *testing.T, open opener) {
 	t.Run("crowd", func(t *testing.T) { report(t, attempt(t, open, (*run).crowd)) })
 	t.Run("as memory", func(t *testing.T) { random(t, open, exactSequence, (*run).exact) })
 	t.Run("due later", func(t *testing.T) { random(t, open, dueSequence, (*run).due) })
-	t.Run("in order", func(t *testing.T) { random(t, open, orderSequence, (*run).order) })
 }
 
 // testFaults tests those that do.
