@@ -24,7 +24,7 @@ var heals, recovers = step{heal: true}, step{wait: forRecovery}
 // lateDones submit a document again while its Done, which failed before, is on its way.
 func lateDones() (all [][]step) {
 	slow := prioritytest.Fault{Slow: true, Delay: timeout * 3 / 4, Operations: []prioritytest.Operation{prioritytest.Done}}
-	for after := time.Duration(0); after <= recovery; after += timeout / 5 {
+	for after := time.Duration(0); after <= recovery; after += timeout / 3 {
 		all = append(all, []step{
 			acme(prioritytest.Submit, "a"), fails(prioritytest.Fault{}), acme(prioritytest.Done, "a"), heals,
 			fails(slow), {amount: after}, acme(prioritytest.Submit, "a"), {amount: timeout}, heals,

@@ -11,7 +11,11 @@ var (
 	seed    = flag.Uint64("laws.seed", 0, "the seed of the only sequence; 0: another one each time")
 )
 
-func TestMemory(t *testing.T) { testAll(t, openMemory) }
+func TestMemory(t *testing.T) {
+	testAll(t, openMemory)
+	// The others decide as it does.
+	t.Run("due later", func(t *testing.T) { random(t, openMemory, dueSequence, (*run).due) })
+}
 
 func TestRedisStore(t *testing.T) {
 	testAll(t, openRedis)
@@ -28,7 +32,6 @@ func testAll(t *testing.T, open opener) {
 	t.Run("policies", func(t *testing.T) { report(t, attempt(t, open, (*run).policies)) })
 	t.Run("crowd", func(t *testing.T) { report(t, attempt(t, open, (*run).crowd)) })
 	t.Run("as memory", func(t *testing.T) { random(t, open, exactSequence, (*run).exact) })
-	t.Run("due later", func(t *testing.T) { random(t, open, dueSequence, (*run).due) })
 }
 
 // testFaults tests those that do.
@@ -40,6 +43,9 @@ func testFaults(t *testing.T, open opener) {
 		t.Run(name, func(t *testing.T) { report(t, attempt(t, open, check)) })
 	}
 	t.Run("random faults", func(t *testing.T) { random(t, open, faultySequence, (*run).faulty) })
+	if testing.Short() { // with -race: the rest makes one call at a time
+		return
+	}
 	t.Run("late Dones", func(t *testing.T) {
 		for _, steps := range lateDones() {
 			report(t, attempt(t, open, func(r *run) { r.faulty(steps) }))
