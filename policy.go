@@ -24,6 +24,17 @@ const (
 	SinceLastReset
 )
 
+// String returns "SinceLastUpdate" or "SinceLastReset".
+func (m ResetMode) String() string {
+	switch m {
+	case SinceLastUpdate:
+		return "SinceLastUpdate"
+	case SinceLastReset:
+		return "SinceLastReset"
+	}
+	return fmt.Sprintf("ResetMode(%d)", int(m))
+}
+
 const (
 	defaultResetInterval = 1500 * time.Second
 
@@ -134,7 +145,7 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("%w policy: ResetInterval %v is not a whole number of milliseconds from 1 ms up", ErrInvalid, d)
 	}
 	if p.ResetMode != SinceLastUpdate && p.ResetMode != SinceLastReset {
-		return fmt.Errorf("%w policy: unknown ResetMode %d", ErrInvalid, p.ResetMode)
+		return fmt.Errorf("%w policy: unknown %v", ErrInvalid, p.ResetMode)
 	}
 	return p.validateLoads()
 }
@@ -143,6 +154,34 @@ func (p Policy) Validate() error {
 func (p Policy) Equal(other Policy) bool {
 	return slices.Equal(p.thresholds(), other.thresholds()) && p.resetInterval() == other.resetInterval() && p.ResetMode == other.ResetMode &&
 		slices.Equal(p.loads(), other.loads()) && p.turns() == other.turns() && p.InOrder == other.InOrder
+}
+
+// GoString returns the policy as a Go expression. Loads and Turns that follow from the
+// thresholds are left out.
+func (p Policy) GoString() string {
+	p = p.WithDefaults()
+	text := fmt.Sprintf("priority.Policy{\n\tThresholds:    %#v,\n\tResetInterval: %s,\n\tResetMode:     priority.%s,\n",
+		p.Thresholds, goDuration(p.ResetInterval), p.ResetMode)
+	if usual := (Policy{Thresholds: p.Thresholds}).WithDefaults(); !slices.Equal(p.Loads, usual.Loads) || p.Turns != usual.Turns {
+		text += fmt.Sprintf("\tLoads:         %#v,\n\tTurns:         %d,\n", p.Loads, p.Turns)
+	}
+	if p.InOrder {
+		text += "\tInOrder:       true,\n"
+	}
+	return text + "}"
+}
+
+// goDuration returns a duration as a Go expression in its largest whole unit.
+func goDuration(d time.Duration) string {
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{time.Hour, "time.Hour"}, {time.Minute, "time.Minute"}, {time.Second, "time.Second"}} {
+		if d%unit.length == 0 {
+			return fmt.Sprintf("%d * %s", d/unit.length, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d * time.Millisecond", d.Milliseconds())
 }
 
 func (p Policy) validateLoads() error {

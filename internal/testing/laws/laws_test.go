@@ -63,7 +63,7 @@ func random(t *testing.T, open opener, draw func(*rand.Rand) []step, do func(*ru
 	case n == 0 && testing.Short():
 		n = 2
 	case n == 0:
-		n = 20 // code that breaks a law is found by the tenth one on average
+		n = 30 // code that breaks a law is found by the twentieth, or sooner
 	}
 	try := func(steps []step) *violation { return attempt(t, open, func(r *run) { do(r, steps) }) }
 	for number := range n {
