@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"strings"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -94,31 +93,4 @@ func ExampleBatchError() {
 	// acme has level 1 at count 0
 	// globex goes on with a level of your choice
 	// acme has level 1 at count -1
-}
-
-// Paying customers can send more before they wait.
-func ExampleRedisOptions() {
-	store, _, end := exampleStore(&priority.RedisOptions{
-		Tiers: map[string]priority.Policy{
-			"paying": {Thresholds: []int64{-20, -40, -60, -80, -100, -120, -140, -200}},
-		},
-		TierOf: func(customer string) string {
-			if strings.HasPrefix(customer, "paying/") { // or look it up
-				return "paying"
-			}
-			return ""
-		},
-	})
-	defer end()
-
-	for _, customer := range []string{"acme", "paying/globex"} {
-		decisions, err := store.NextN(context.Background(), customer, 25)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("the 25th document of %s has level %d\n", customer, decisions[24].Level)
-	}
-	// Output:
-	// the 25th document of acme has level 9
-	// the 25th document of paying/globex has level 2
 }

@@ -117,16 +117,6 @@ func TestObserversAreToldOfEachCall(t *testing.T) {
 	})
 }
 
-func TestNew_NilStore(t *testing.T) {
-	for name, inner := range map[string]priority.Store{
-		"nil": nil, "typed nil": (*memory.Store)(nil), "nil of the same kind": (*observe.Store)(nil),
-	} {
-		if store, err := observe.New(inner); store != nil || !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // observed is a store whose calls are reported.
 func observed(t *testing.T, store priority.Store, observers ...observe.Func) *observe.Store {
 	t.Helper()

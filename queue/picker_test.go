@@ -38,12 +38,7 @@ func TestAPickerSkipsLevelsWithoutWork(t *testing.T) {
 	}
 }
 
-func TestAPickerTakesTheWeightsOfEveryPolicy(t *testing.T) {
-	for _, weights := range [][]int64{{1 << 32}, {1}} {
-		if _, err := queue.NewPicker(weights...); err != nil {
-			t.Error(err)
-		}
-	}
+func TestNewPicker_Invalid(t *testing.T) {
 	for _, weights := range [][]int64{{0}, {1, -1}, {1<<32 + 1}} {
 		if _, err := queue.NewPicker(weights...); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("NewPicker(%v): %v", weights, err)

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
@@ -33,7 +30,6 @@ func TestRedisStore_Timeout(t *testing.T) {
 			go func() { _, _ = io.Copy(io.Discard, there) }()
 			return here, nil
 		},
-		"a server that loses its replies": losing(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -62,25 +58,5 @@ func TestRedisStore_Timeout(t *testing.T) {
 				time.Sleep(time.Hour) // until whatever hangs has ended
 			})
 		})
-	}
-}
-
-// losing dials a miniredis that closes connections instead of running scripts.
-func losing() func(*testing.T, context.Context) (net.Conn, error) {
-	redis := miniredis.NewMiniRedis()
-	return func(t *testing.T, _ context.Context) (net.Conn, error) {
-		conn, err := redis.Dial() // starts it
-		if err != nil {
-			return nil, err
-		}
-		t.Cleanup(redis.Close)
-		redis.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
-			if !strings.HasPrefix(command, "EVAL") {
-				return false
-			}
-			peer.Close()
-			return true
-		})
-		return conn, nil
 	}
 }
