@@ -18,19 +18,6 @@ import (
 	"github.com/docpriority/priority/prioritytest"
 )
 
-func TestClock(t *testing.T) {
-	clock := new(prioritytest.Clock)
-	if got := clock.Now().Format(time.RFC3339Nano); got != "2000-01-01T00:00:00Z" {
-		t.Errorf("it begins at %s", got)
-	}
-	noon := time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
-	clock.Set(noon)
-	clock.Advance(time.Second)
-	if got := clock.Now(); !got.Equal(noon.Add(time.Second)) {
-		t.Errorf("a second after noon it is %v", got)
-	}
-}
-
 // A mistake in a test is no error that it could overlook.
 func TestMistakesPanic(t *testing.T) {
 	for _, fault := range []prioritytest.Fault{
