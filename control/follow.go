@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -77,11 +76,11 @@ type Follower struct {
 	interval time.Duration
 	onChange func(Status)
 
-	known atomic.Pointer[known]
-	mu    sync.Mutex      // held while the policies are read
-	live  context.Context // ends with Close
-	stop  context.CancelFunc
-	ended chan struct{} // closed when reading has stopped
+	known   atomic.Pointer[known]
+	reading chan struct{}   // has one while the policies are read
+	live    context.Context // ends with Close
+	stop    context.CancelFunc
+	ended   chan struct{} // closed when reading has stopped
 }
 
 // known is what a Follower knows. It is immutable.
@@ -105,7 +104,7 @@ func Follow(client priority.RedisClient, store *priority.RedisStore, opts *Optio
 	f := &Follower{
 		store: store, runner: script.NewRunner(client), key: keys.Prefix(store.Prefix()).Policies(), log: keys.Prefix(store.Prefix()).Log(),
 		interval: cmp.Or(opts.Interval, defaultInterval), onChange: opts.OnChange,
-		ended: make(chan struct{}),
+		reading: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	if f.interval < shortestInterval || f.interval > longestInterval {
 		return nil, fmt.Errorf("%w option: Interval %v is not from %v to %v", priority.ErrInvalid, opts.Interval, shortestInterval, longestInterval)
@@ -136,8 +135,12 @@ func (f *Follower) run() {
 // Refresh reads the policies now, as before a worker's first document, unless ctx ends
 // first. It returns Status.Err.
 func (f *Follower) Refresh(ctx context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	select {
+	case f.reading <- struct{}{}:
+		defer func() { <-f.reading }()
+	case <-ctx.Done():
+		return fmt.Errorf("control: the policies were not read: %w", ctx.Err())
+	}
 	if f.live.Err() != nil {
 		return errors.New("control: the follower is closed")
 	}

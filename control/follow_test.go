@@ -334,6 +334,7 @@ func TestFollow_CannotUse(t *testing.T) {
 	wantLevels(t, "nine levels", store, 2)
 	check(t, w.client.Set(ctx, policiesKey, "junk", 0).Err())
 	wantError(t, "junk", errOf(w.admin.Policies(ctx)), control.ErrCorrupt)
+	w.tick()
 	w.apply(levels(1)) // in place of junk
 	check(t, store.Refresh(ctx))
 	wantLevels(t, "others", store, 1)
