@@ -111,6 +111,7 @@ func Follow(client priority.RedisClient, store *priority.RedisStore, opts *Optio
 	}
 	f.live, f.stop = context.WithCancel(context.Background())
 	f.known.Store(&known{Status: Status{Following: Following{Own: true}}})
+	f.reading <- struct{}{} // for the first one: a Refresh comes after it
 	go f.run()
 	return f, nil
 }
@@ -122,13 +123,14 @@ func (f *Follower) Status() Status { return f.known.Load().Status }
 // not all ask at once.
 func (f *Follower) run() {
 	defer close(f.ended)
-	for due := time.Duration(0); ; due = f.interval*9/10 + rand.N(f.interval/5+1) {
+	_ = f.refresh(f.live) // Status has its error
+	for {
 		select {
-		case <-time.After(due):
+		case <-time.After(f.interval*9/10 + rand.N(f.interval/5+1)):
+			_ = f.Refresh(f.live)
 		case <-f.live.Done():
 			return
 		}
-		_ = f.Refresh(f.live) // Status has it
 	}
 }
 
@@ -137,10 +139,15 @@ func (f *Follower) run() {
 func (f *Follower) Refresh(ctx context.Context) error {
 	select {
 	case f.reading <- struct{}{}:
-		defer func() { <-f.reading }()
+		return f.refresh(ctx)
 	case <-ctx.Done():
 		return fmt.Errorf("control: the policies were not read: %w", ctx.Err())
 	}
+}
+
+// refresh reads the policies, and lets others read them then.
+func (f *Follower) refresh(ctx context.Context) error {
+	defer func() { <-f.reading }()
 	if f.live.Err() != nil {
 		return errors.New("control: the follower is closed")
 	}
