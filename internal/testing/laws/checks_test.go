@@ -118,7 +118,7 @@ func (r *run) trouble(fault prioritytest.Fault, meanwhile func()) {
 	r.fail(fault)
 	ctx, cancel := context.WithCancel(context.Background())
 	var calling sync.WaitGroup
-	for range 20 {
+	for range 10 {
 		calling.Go(func() {
 			for ctx.Err() == nil {
 				_, _ = r.store.Next(ctx, customers[0])
@@ -139,7 +139,7 @@ func (r *run) trouble(fault prioritytest.Fault, meanwhile func()) {
 // after a while.
 func (r *run) others(latest time.Duration) {
 	first := r.now()
-	for i := range 40 {
+	for i := range 25 {
 		c := call{operation: prioritytest.Next, customers: customers[1:2]}
 		start := time.Now()
 		a := c.on(context.Background(), r.store)
@@ -147,7 +147,7 @@ func (r *run) others(latest time.Duration) {
 		if r.now()-first >= latest && (a.err != nil || a.decisions[0].Degraded || time.Since(start) > 0) {
 			broken(6, "%q has trouble, and %v = %v after %v", customers[0], &c, &a, time.Since(start))
 		}
-		r.pass(time.Duration(1+13*i)*time.Millisecond + latest/20) // out of step with everything
+		r.pass(time.Duration(1+13*i)*time.Millisecond + latest/12) // out of step with everything
 	}
 }
 
