@@ -76,11 +76,11 @@ type Follower struct {
 	interval time.Duration
 	onChange func(Status)
 
-	known   atomic.Pointer[known]
-	reading chan struct{}   // has one while the policies are read
-	live    context.Context // ends with Close
-	stop    context.CancelFunc
-	ended   chan struct{} // closed when reading has stopped
+	known atomic.Pointer[known]
+	ask   chan chan error // follow answers when it has read the policies
+	live  context.Context // ends with Close
+	stop  context.CancelFunc
+	ended chan struct{} // closed when reading has stopped
 }
 
 // known is what a Follower knows. It is immutable.
@@ -104,14 +104,13 @@ func Follow(client priority.RedisClient, store *priority.RedisStore, opts *Optio
 	f := &Follower{
 		store: store, runner: script.NewRunner(client), key: keys.Prefix(store.Prefix()).Policies(), log: keys.Prefix(store.Prefix()).Log(),
 		interval: cmp.Or(opts.Interval, defaultInterval), onChange: opts.OnChange,
-		reading: make(chan struct{}, 1), ended: make(chan struct{}),
+		ask: make(chan chan error), ended: make(chan struct{}),
 	}
 	if f.interval < shortestInterval || f.interval > longestInterval {
 		return nil, fmt.Errorf("%w option: Interval %v is not from %v to %v", priority.ErrInvalid, opts.Interval, shortestInterval, longestInterval)
 	}
 	f.live, f.stop = context.WithCancel(context.Background())
 	f.known.Store(&known{Status: Status{Following: Following{Own: true}}})
-	f.reading <- struct{}{} // for the first one: a Refresh comes after it
 	go f.run()
 	return f, nil
 }
@@ -119,17 +118,24 @@ func Follow(client priority.RedisClient, store *priority.RedisStore, opts *Optio
 // Status returns what the Follower knows. It sends nothing.
 func (f *Follower) Status() Status { return f.known.Load().Status }
 
-// run reads the policies every interval, give or take a tenth, so that the processes of a fleet do
-// not all ask at once.
+// run reads the policies when Refresh asks for it and every interval, give or take a tenth,
+// so that the processes of a fleet do not all ask at once.
 func (f *Follower) run() {
 	defer close(f.ended)
-	_ = f.refresh(f.live) // Status has its error
-	for {
+	for due := time.Duration(0); ; due = f.interval*9/10 + rand.N(f.interval/5+1) {
+		var answer chan error
 		select {
-		case <-time.After(f.interval*9/10 + rand.N(f.interval/5+1)):
-			_ = f.Refresh(f.live)
+		case <-time.After(due):
+		case answer = <-f.ask:
 		case <-f.live.Done():
 			return
+		}
+		read, err := f.read()
+		if err == nil || f.live.Err() == nil { // else that is why it failed
+			err = f.take(read, err)
+		}
+		if answer != nil {
+			answer <- err
 		}
 	}
 }
@@ -137,25 +143,20 @@ func (f *Follower) run() {
 // Refresh reads the policies now, as before a worker's first document, unless ctx ends
 // first. It returns Status.Err.
 func (f *Follower) Refresh(ctx context.Context) error {
+	answer := make(chan error, 1)
 	select {
-	case f.reading <- struct{}{}:
-		return f.refresh(ctx)
+	case f.ask <- answer:
+	case <-ctx.Done():
+		return fmt.Errorf("control: the policies were not read: %w", ctx.Err())
+	case <-f.live.Done():
+		return errors.New("control: the follower is closed")
+	}
+	select {
+	case err := <-answer:
+		return err
 	case <-ctx.Done():
 		return fmt.Errorf("control: the policies were not read: %w", ctx.Err())
 	}
-}
-
-// refresh reads the policies, and lets others read them then.
-func (f *Follower) refresh(ctx context.Context) error {
-	defer func() { <-f.reading }()
-	if f.live.Err() != nil {
-		return errors.New("control: the follower is closed")
-	}
-	read, err := f.read(ctx)
-	if err != nil && ctx.Err() != nil { // that is why it failed
-		return fmt.Errorf("control: the policies were not read: %w", ctx.Err())
-	}
-	return f.take(read, err)
 }
 
 // Close stops following changes, and gives up waiting when ctx ends. The store goes on with the
@@ -181,8 +182,8 @@ type reading struct {
 }
 
 // read reads the policies.
-func (f *Follower) read(ctx context.Context) (read reading, err error) {
-	d := script.Begin(ctx, readTimeout)
+func (f *Follower) read() (read reading, err error) {
+	d := script.Begin(f.live, readTimeout)
 	defer d.End()
 	reply, failure := f.runner.Run(&d, &script.Call{
 		Script: followScript, Key: f.key, OtherKeys: []string{f.log}, Args: []any{f.known.Load().head}, ReadOnly: true,
