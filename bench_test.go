@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -17,33 +16,8 @@ import (
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
-// The race detector is slow and allocates, so this file is built without it. The benchmarks
-// run on a real server: go test -run '^$' -bench . -benchmem .
-// Module lab compares the module with others.
-
-func BenchmarkNext(b *testing.B) {
-	store := openStore(b, redistest.Start(b).Client(), nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := store.Next(b.Context(), "acme"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkSubmitAndDone(b *testing.B) {
-	store := openStore(b, redistest.Start(b).Client(), nil)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		document := strconv.Itoa(i)
-		if _, err := store.Submit(b.Context(), "acme", priority.Document{ID: document}); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := store.Done(b.Context(), "acme", document, time.Second); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
+// The race detector is slow and allocates, so this file is built without it. Module lab has
+// benchmarks.
 
 // What a call allocates is most of what it costs its process and, unlike its
 // time, does not depend on the machine.

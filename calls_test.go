@@ -23,22 +23,6 @@ func submit(t testing.TB, store priority.Store, customer string, ids ...string) 
 	return store.SubmitN(t.Context(), customer, named.Documents(ids...))
 }
 
-// everyCall is all calls that can fail, by name.
-func everyCall(t testing.TB, store priority.Store, customer, document string) map[string]func() error {
-	ctx, documents := t.Context(), []string{document}
-	return map[string]func() error{
-		"Next":     func() error { _, err := store.Next(ctx, customer); return err },
-		"NextN":    func() error { _, err := store.NextN(ctx, customer, 3); return err },
-		"NextEach": func() error { _, err := store.NextEach(ctx, []string{customer}); return err },
-		"Submit":   func() error { _, err := store.Submit(ctx, customer, priority.Document{ID: document}); return err },
-		"SubmitN":  func() error { _, err := store.SubmitN(ctx, customer, named.Documents(documents...)); return err },
-		"Done":     func() error { _, err := store.Done(ctx, customer, document, 0); return err },
-		"DoneN":    func() error { _, err := store.DoneN(ctx, customer, documents, 0); return err },
-		"Peek":     func() error { _, err := store.Peek(ctx, customer); return err },
-		"Reset":    func() error { return store.Reset(ctx, customer) },
-	}
-}
-
 // numbered is n names that end with a number.
 func numbered(name string, n int) []string {
 	names := make([]string, n)

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -207,7 +208,11 @@ func build(t *testing.T, files map[string]string) (program string) {
 		t.Fatal(err)
 	}
 	program = filepath.Join(dir, "program")
-	out, err := exec.Command("go", "build", "-gcflags=-e", "-o", program, "-overlay", filepath.Join(dir, "overlay.json"), "./docs/pasted").CombinedOutput()
+	args := []string{"build", "-gcflags=-e", "-o", program, "-overlay", filepath.Join(dir, "overlay.json"), "./docs/pasted"}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = slices.Insert(args, 1, "-race") // as what the tests run is compiled: not everything once more
+	}
+	out, err := exec.Command("go", args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"strings"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/memory"
 )
 
 // Count each document when it arrives, and put it into the queue with the level.
@@ -49,28 +47,6 @@ func Example() {
 	// globex: level 1 (count 0)
 }
 
-// Code that takes a Store is tested with the one of package memory. A document that
-// is submitted counts as pending until it is done.
-func ExampleStore() {
-	var store priority.Store = new(memory.Store) // in production a RedisStore
-
-	ctx := context.Background()
-	decision, err := store.Submit(ctx, "acme", priority.Document{ID: "invoice-1"}) // it has arrived
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("level", decision.Level, "of 1 to", store.Last(), "with", decision.Pending, "pending")
-
-	if _, err := store.Done(ctx, "acme", "invoice-1", 2*time.Second); err != nil { // it is processed
-		log.Print(err)
-	}
-	now, err := store.Peek(ctx, "acme")
-	fmt.Println(now.Pending, "pending", err)
-	// Output:
-	// level 1 of 1 to 9 with 1 pending
-	// 0 pending <nil>
-}
-
 // exampleStore is a store on a server that stands in for your Redis.
 func exampleStore(opts *priority.RedisOptions) (store *priority.RedisStore, client *redis.Client, end func()) {
 	server, err := miniredis.Run()
@@ -83,44 +59,6 @@ func exampleStore(opts *priority.RedisOptions) (store *priority.RedisStore, clie
 		log.Fatal(err)
 	}
 	return store, client, func() { _ = client.Close(); server.Close() }
-}
-
-// Where you can tell when a document is done, what is pending counts too: a customer
-// who sends all day, but never many at once, stays ahead of a flood.
-func ExampleRedisStore_Submit() {
-	store, _, end := exampleStore(&priority.RedisOptions{})
-	defer end()
-
-	ctx := context.Background()
-	for i := range 40 {
-		document := fmt.Sprint("invoice-", i)
-		decision, err := store.Submit(ctx, "steady", priority.Document{ID: document})
-		if err != nil {
-			log.Fatal(err)
-		}
-		if i == 39 {
-			fmt.Printf("the 40th document, %d pending: level %d\n", decision.Pending, decision.Level)
-		}
-		// ... it is processed, and then:
-		if _, err := store.Done(ctx, "steady", document, 2*time.Second); err != nil {
-			log.Print(err) // may be called again; else the lease ends it
-		}
-	}
-	var photos []priority.Document
-	for i := range 600 {
-		photos = append(photos, priority.Document{ID: fmt.Sprint("photo-", i)})
-	}
-	decisions, err := store.SubmitN(ctx, "flood", photos)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, i := range []int{39, 599} {
-		fmt.Printf("%d pending: level %d\n", decisions[i].Pending, decisions[i].Level)
-	}
-	// Output:
-	// the 40th document, 1 pending: level 2
-	// 40 pending: level 4
-	// 600 pending: level 8
 }
 
 // A batch of several customers' documents can fail in part.
@@ -155,55 +93,4 @@ func ExampleBatchError() {
 	// acme has level 1 at count 0
 	// globex goes on with a level of your choice
 	// acme has level 1 at count -1
-}
-
-// Three levels instead of nine, and a fresh start every minute for those who
-// never pause.
-func ExamplePolicy() {
-	policy := priority.Policy{
-		Thresholds:    []int64{-9, -99},
-		ResetInterval: time.Minute,
-		ResetMode:     priority.SinceLastReset,
-	}
-	if err := policy.Validate(); err != nil {
-		log.Fatal(err)
-	}
-	for _, document := range []int64{1, 10, 11, 100, 101} {
-		fmt.Printf("document %d: level %d\n", document, policy.Level(1-document))
-	}
-	fmt.Println("last:", policy.Last())
-	// Output:
-	// document 1: level 1
-	// document 10: level 1
-	// document 11: level 2
-	// document 100: level 2
-	// document 101: level 3
-	// last: 3
-}
-
-// Paying customers can send more before they wait.
-func ExampleRedisOptions() {
-	store, _, end := exampleStore(&priority.RedisOptions{
-		Tiers: map[string]priority.Policy{
-			"paying": {Thresholds: []int64{-20, -40, -60, -80, -100, -120, -140, -200}},
-		},
-		TierOf: func(customer string) string {
-			if strings.HasPrefix(customer, "paying/") { // or look it up
-				return "paying"
-			}
-			return ""
-		},
-	})
-	defer end()
-
-	for _, customer := range []string{"acme", "paying/globex"} {
-		decisions, err := store.NextN(context.Background(), customer, 25)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("the 25th document of %s has level %d\n", customer, decisions[24].Level)
-	}
-	// Output:
-	// the 25th document of acme has level 9
-	// the 25th document of paying/globex has level 2
 }

@@ -16,72 +16,37 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/markdown"
+	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // What goes to Redis, how often, and with which rights.
 
-// A call of one customer is one command on the customer's keys, EVALSHA as soon as
-// the server knows the script.
-func TestTrips_OneCommand(t *testing.T) {
-	t.Parallel()
-	client, sent := redistest.Start(t).Client(), new(wire)
-	client.AddHook(sent)
-	store := newStore(t, client)
-	both := []string{store.Keys("acme").Count, store.Keys("acme").Pending}
-	calls := everyCall(t, store, "acme", "invoice")
-	for name, call := range calls {
-		keys := both
-		switch name {
-		case "Next", "NextN", "NextEach":
-			keys = both[:1]
-		case "Submit", "SubmitN", "Done", "DoneN":
-			keys = both[1:]
-		}
-		for range 2 { // the first of them teaches the server the script
-			sent.take()
-			if err := call(); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-		}
-		trips := sent.take()
-		if len(trips) != 1 || len(trips[0]) != 1 {
-			t.Fatalf("%s: sent %v, want one command", name, trips)
-		}
-		args := trips[0][0].Args()
-		want := []any{"evalsha", args[1], len(keys)}
-		for _, key := range keys {
-			want = append(want, key)
-		}
-		if len(args) < len(want) || !slices.Equal(args[:len(want)], want) {
-			t.Errorf("%s: sent %v, want %v", name, args, want)
-		}
-	}
-}
-
-// However many customers or documents, a call is one round trip to each node.
-func TestTrips_Batch(t *testing.T) {
+// However many customers or documents, a call is one round trip to each node, and one command if
+// it is about one.
+func TestTrips(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, client priority.RedisClient, sent *wire, nodes int) {
-		store := newStore(t, client)
+		store, ctx := newStore(t, client), t.Context()
 		ids, names := numbered("invoice", 2345), numbered("customer", 1000)
-		for _, test := range []struct {
-			name  string
-			nodes int
-			call  func() error
-		}{
-			{"NextEach", nodes, func() error { _, err := store.NextEach(t.Context(), append(names, names[:200]...)); return err }},
-			{"SubmitN", 1, func() error { _, err := submit(t, store, "acme", ids...); return err }},
-			{"DoneN", 1, func() error { _, err := store.DoneN(t.Context(), "acme", ids, 0); return err }},
-		} {
+		calls := named.Calls(t.Context(), store, "acme", "invoice")
+		calls["NextEach of many"] = func() error { _, err := store.NextEach(ctx, append(names, names[:200]...)); return err }
+		calls["SubmitN of many"] = func() error { _, err := submit(t, store, "acme", ids...); return err }
+		calls["DoneN of many"] = func() error { _, err := store.DoneN(ctx, "acme", ids, 0); return err }
+		for name, call := range calls {
 			for range 2 { // the first of them teaches the servers the script
 				sent.take()
-				if err := test.call(); err != nil {
-					t.Fatal(err)
+				if err := call(); err != nil {
+					t.Fatalf("%s: %v", name, err)
 				}
 			}
-			if trips := sent.take(); len(trips) != test.nodes {
-				t.Errorf("%s took %d round trips, want %d", test.name, len(trips), test.nodes)
+			want := 1
+			if name == "NextEach of many" {
+				want = nodes
+			}
+			trips := sent.take()
+			if len(trips) != want || !strings.HasSuffix(name, "many") && len(trips[0]) != 1 {
+				t.Errorf("%s took %d round trips, want %d: %.200v", name, len(trips), want, trips)
 			}
 		}
 	}
@@ -104,7 +69,7 @@ func TestTrips_Nothing(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	store := openStore(t, connect(t, &redis.Options{Addr: server.Addr()}), nil)
-	for name, call := range everyCall(t, store, "", "a") {
+	for name, call := range named.Calls(t.Context(), store, "", "a") {
 		if err := call(); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%s of no customer: %v", name, err)
 		}
@@ -194,7 +159,7 @@ func TestRights_Cluster(t *testing.T) {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: "store", Password: "secret"})
 	defer client.Close()
 	store := openStore(t, client, &priority.RedisOptions{Timeout: -1})
-	for name, call := range everyCall(t, store, "acme", "invoice-1") {
+	for name, call := range named.Calls(t.Context(), store, "acme", "invoice-1") {
 		if err := call(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -232,7 +197,7 @@ func useEveryRight(t *testing.T, server *redistest.Server, client priority.Redis
 	for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
 		store := openStore(t, client, &priority.RedisOptions{Policy: priority.Policy{ResetMode: mode}, Timeout: -1})
 		do := func(names ...string) {
-			calls := everyCall(t, store, "acme", "invoice-1")
+			calls := named.Calls(t.Context(), store, "acme", "invoice-1")
 			for _, name := range names {
 				if err := calls[name](); err != nil {
 					errs = append(errs, fmt.Errorf("%v, %s: %w", mode, name, err))

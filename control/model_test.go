@@ -173,7 +173,7 @@ func (m *model) compare() {
 func TestAdmin_Model(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	for seed := range uint64(60) {
+	for seed := range uint64(20) {
 		check(t, w.client.FlushAll(t.Context()).Err())
 		accounts := seed%2 > 0
 		w.admin = must(control.NewAdmin(w.client, &control.AdminOptions{Timeout: time.Minute, Accounts: accounts}))(t)

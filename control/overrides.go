@@ -83,10 +83,7 @@ func (a *Admin) set(ctx context.Context, o Override, now time.Time) (replaced *O
 		return nil, fmt.Errorf("control: the override of %.80q is not set: cannot list it in %q: %w", o.Customer, list, err)
 	}
 	if added.Val() == 1 && listed.Val() > MaxOverrides {
-		left, err := a.prune(ctx)
-		if err != nil || left > MaxOverrides {
-			return nil, errors.Join(ErrTooMany, err, a.unlist(ctx, o.Customer))
-		}
+		return nil, errors.Join(ErrTooMany, a.unlist(ctx, o.Customer))
 	}
 	text, err := o.text()
 	if err != nil {
@@ -108,27 +105,6 @@ func (a *Admin) set(ctx context.Context, o Override, now time.Time) (replaced *O
 		return nil, fmt.Errorf("control: the override of %.80q is in force, but listing it in %q failed: %w", o.Customer, list, err)
 	}
 	return replaced, nil
-}
-
-// prune removes names without a key from the list, and returns how many are left.
-func (a *Admin) prune(ctx context.Context) (left int, err error) {
-	customers, err := a.client.ZRange(ctx, a.keys.Overrides(), 0, -1).Result()
-	for some := range slices.Chunk(customers, 1000) {
-		texts := make([]*redis.StringCmd, len(some))
-		_, _ = a.client.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
-			for i, customer := range some {
-				texts[i] = pipe.Get(ctx, a.store.Keys(customer).Override)
-			}
-			return nil
-		})
-		for i, customer := range some {
-			if left++; errors.Is(texts[i].Err(), redis.Nil) {
-				left--
-				err = errors.Join(err, a.unlist(ctx, customer))
-			}
-		}
-	}
-	return left + 1, err // the override being set has no key yet
 }
 
 // text returns the content of an override's key.
@@ -253,28 +229,23 @@ func (a *Admin) Overrides(ctx context.Context) ([]Override, error) {
 	return all, nil
 }
 
-var errNotSent = errors.New("control: the command was not sent")
-
 // read reads the customers' keys, in one round trip to each node. It omits customers
 // without a key; corrupt are the customers whose key holds something else.
 func (a *Admin) read(ctx context.Context, customers []string, now time.Time) (found []Override, corrupt []string, err error) {
 	texts, left := make([]*redis.StringCmd, len(customers)), make([]*redis.DurationCmd, len(customers))
-	_, failed := a.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	_, _ = a.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, customer := range customers {
 			key := a.store.Keys(customer).Override
 			texts[i], left[i] = pipe.Get(ctx, key), pipe.PTTL(ctx, key)
-			texts[i].SetErr(errNotSent)
 		}
 		return nil
-	}) // each command has its own error, unless it was not sent
+	}) // each command has its own error
 	for i, customer := range customers {
 		text, err := texts[i].Result()
 		o := overrideOf(customer, text)
 		switch {
 		case errors.Is(err, redis.Nil):
 			continue
-		case err == errNotSent:
-			return nil, nil, fmt.Errorf("control: cannot read overrides: %w", cmp.Or(failed, err))
 		case err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE"):
 			return nil, nil, fmt.Errorf("control: cannot read %.200q: %w", a.store.Keys(customer).Override, err)
 		case err != nil || o.Bounds == (priority.Bounds{}):

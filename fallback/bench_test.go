@@ -3,33 +3,22 @@ package fallback_test
 import (
 	"testing"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/testing/redistest"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/prioritytest"
 )
 
-// BenchmarkNext tells what a decision costs while the server answers, and while it
-// is gone and the circuit open.
+// BenchmarkNext tells what a decision costs while the circuit is open.
 func BenchmarkNext(b *testing.B) {
-	for name, gone := range map[string]bool{"the server answers": false, "the circuit is open": true} {
-		b.Run(name, func(b *testing.B) {
-			server := redistest.Start(b)
-			primary, err := priority.NewRedisStore(server.Client(), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			store := open(b, primary, nil)
-			if gone {
-				server.Kill()
-				for !store.Open() {
-					_, _ = store.Next(b.Context(), "acme")
-				}
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if decision, err := store.Next(b.Context(), "acme"); err != nil || decision.Degraded != gone {
-					b.Fatal(decision, err)
-				}
-			}
-		})
+	primary, opened := prioritytest.NewFailingStore(new(memory.Store)), make(chan bool)
+	store := must(fallback.New(primary, &fallback.Options{MaxFailures: 1, OnChange: func(bool, error) { close(opened) }}))(b)
+	primary.Fail(prioritytest.Fault{})
+	must(store.Next(b.Context(), "acme"))(b)
+	<-opened
+	b.ReportAllocs()
+	for b.Loop() {
+		if decision, err := store.Next(b.Context(), "acme"); err != nil || !decision.Degraded {
+			b.Fatal(decision, err)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package lua
 
 import (
 	"os"
-	"strings"
 	"testing"
 	"time"
 )
@@ -32,17 +31,6 @@ func TestFilesAreComposed(t *testing.T) {
 			text = replaceBlock(text, name, lines)
 		}
 		checkCopy(t, file, text)
-	}
-}
-
-// A program in another language may read the contract of a script in its head.
-func TestEachScriptIsHeadedByItsContract(t *testing.T) {
-	for file := range scripts {
-		for _, part := range []string{"KEYS", "Reply", "Errors", "Try it   redis-cli --eval " + file} {
-			if !strings.Contains(read(t, file), "\n-- "+part) {
-				t.Errorf("%s does not tell %q", file, part)
-			}
-		}
 	}
 }
 

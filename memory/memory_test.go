@@ -2,7 +2,6 @@ package memory_test
 
 import (
 	"fmt"
-	"reflect"
 	"strconv"
 	"testing"
 	"time"
@@ -53,28 +52,6 @@ func holds(t *testing.T, store *memory.Store, customers, pending int) {
 	t.Helper()
 	if c, p := store.Len(); c != customers || p != pending {
 		t.Errorf("%d customers and %d pending documents are held, want %d and %d", c, p, customers, pending)
-	}
-}
-
-// The zero Store, whatever it is asked first, is one with the default options.
-func TestStore_ZeroValue(t *testing.T) {
-	ctx := t.Context()
-	for name, first := range map[string]func(*memory.Store) error{
-		"Next":  func(s *memory.Store) error { _, err := s.Next(ctx, "b"); return err },
-		"Done":  func(s *memory.Store) error { _, err := s.Done(ctx, "b", "1", 0); return err },
-		"Peek":  func(s *memory.Store) error { _, err := s.Peek(ctx, "b"); return err },
-		"Reset": func(s *memory.Store) error { return s.Reset(ctx, "b") },
-		"Clear": func(s *memory.Store) error { s.Clear(); return nil },
-		"Len":   func(s *memory.Store) error { s.Len(); return nil },
-	} {
-		store := new(memory.Store)
-		if err := first(store); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		loaded(t, 1, 1, 1)(store.Submit(ctx, "acme", priority.Document{ID: "1"}))
-		if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 || store.Lease() != priority.DefaultLease {
-			t.Errorf("PolicyOf = %+v, Last = %d, Lease = %v", got, store.Last(), store.Lease())
-		}
 	}
 }
 
@@ -142,43 +119,46 @@ func TestAccounts_Costs(t *testing.T) {
 	loaded(t, 1, 1, 1)(store.Submit(ctx, "new", priority.Document{ID: "1", Cost: 1}))
 }
 
-// What was done a while ago was late by less.
-func TestDoneLate_Latency(t *testing.T) {
-	ctx, now := t.Context(), time.Now()
-	store := open(t, &memory.Options{Now: func() time.Time { return now }})
-	loaded(t, 1, 1, 1)(store.Submit(ctx, "acme", priority.Document{ID: "1"}))
-	now = now.Add(time.Hour)
-	late := []priority.Late{{ID: "1", Since: time.Now().Add(-50 * time.Minute)}}
-	ended, err := store.DoneLate(ctx, "acme", late, 0)
-	if err != nil || ended[0].Latency.Round(time.Minute) != 10*time.Minute {
-		t.Errorf("%v, %v", ended, err)
+func numbered(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
 	}
+	return names
 }
 
-// A store that a test makes for all its cases may be used inside bubbles, where it
-// is another time, and outside.
-func TestStore_Bubble(t *testing.T) {
-	store := open(t, nil)
-	use := func(t *testing.T) { // a bubble ends while there is something to forget
-		name := t.Name()
-		loaded(t, 1, 1, 1)(store.Submit(t.Context(), name, priority.Document{ID: "1"}))
-		loaded(t, 1, 4, 2)(store.Submit(t.Context(), name, priority.Document{ID: "2"}))
-		if state, err := store.Peek(t.Context(), name); err != nil || state.Pending != 2 {
-			t.Errorf("Peek = %+v, %v", state, err)
-		}
+// Documents whose Done comes to another process, and customers who never come again,
+// push out the oldest ones.
+func TestMaxEntries(t *testing.T) {
+	const most = 100
+	ctx, names := t.Context(), numbered(10_000)
+	store := open(t, &memory.Options{MaxEntries: most})
+	for _, name := range names {
+		loaded(t, 1, 1, 1)(store.Submit(ctx, name, priority.Document{ID: "one"}))
 	}
-	t.Run("outside", use)
-	t.Run("inside", func(t *testing.T) { bubble.Test(t, use) })
-	t.Run("outside again", use)
-}
+	holds(t, store, most, most)
+	if state, err := store.Peek(ctx, names[len(names)-most]); err != nil || state.Pending != 1 {
+		t.Errorf("the newest %d: %+v, %v", most, state, err)
+	}
+	decisions, err := store.SubmitN(ctx, "acme", named.Documents(names...))
+	if err != nil || decisions[len(names)-1].Pending > most || decisions[len(names)-1].Level < 5 {
+		t.Errorf("the last of many: %+v, %v", decisions[len(names)-1], err)
+	}
+	holds(t, store, most, most)
 
-// A caller who changes the options' slices afterwards changes nothing in the store.
-func TestNew_CopiesPolicies(t *testing.T) {
-	policy := priority.Policy{Loads: []float64{2, 4, 6}, Thresholds: []int64{-1, -2}}
-	store := open(t, &memory.Options{Policy: policy})
-	want := store.PolicyOf("acme")
-	policy.Loads[0], policy.Thresholds[0] = 3, 7
-	if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
+	store = open(t, &memory.Options{MaxEntries: most})
+	if _, err := store.NextEach(ctx, names); err != nil {
+		t.Fatal(err)
 	}
+	if customers, _ := store.Len(); customers < most || customers > 2*most {
+		t.Errorf("%d customers are counted", customers)
+	}
+	counted(t, 1, -1)(store.Next(ctx, names[len(names)-most]))
+
+	// A bound below what one step takes.
+	store = open(t, &memory.Options{MaxEntries: 1})
+	if _, err := store.SubmitN(ctx, "acme", named.Documents(names...)); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, store, 1, 1)
 }

@@ -117,29 +117,6 @@ func TestObserversAreToldOfEachCall(t *testing.T) {
 	})
 }
 
-func TestObserversSeeTheCallersContext(t *testing.T) {
-	type key struct{}
-	ctx := context.WithValue(t.Context(), key{}, "span")
-	store := observed(t, new(memory.Store), func(ctx context.Context, _ observe.Call) {
-		if ctx.Value(key{}) != "span" {
-			t.Error("the observer got another context")
-		}
-	})
-	for _, operation := range operations {
-		_, _ = operation.call(ctx, store)
-	}
-}
-
-func TestNew_NilStore(t *testing.T) {
-	for name, inner := range map[string]priority.Store{
-		"nil": nil, "typed nil": (*memory.Store)(nil), "nil of the same kind": (*observe.Store)(nil),
-	} {
-		if store, err := observe.New(inner); store != nil || !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // observed is a store whose calls are reported.
 func observed(t *testing.T, store priority.Store, observers ...observe.Func) *observe.Store {
 	t.Helper()

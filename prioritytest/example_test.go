@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/prioritytest"
 )
@@ -53,26 +52,4 @@ func ExampleFailingStore() {
 	// priority: outcome unknown: Next "acme": context deadline exceeded
 	// true true
 	// -1 <nil>
-}
-
-// A fallback around a store that fails shows what a program does in an outage.
-func ExampleFailingStore_Fail() {
-	ctx := context.Background()
-	primary := prioritytest.NewFailingStore(new(memory.Store))
-	store, err := fallback.New(primary, nil)
-	if err != nil {
-		panic(err)
-	}
-	defer store.Close(ctx)
-
-	primary.Fail(prioritytest.Fault{})
-	decision, err := store.Next(ctx, "acme")
-	fmt.Println(decision.Count, decision.Degraded, err)
-
-	primary.Heal()
-	decision, err = store.Next(ctx, "acme")
-	fmt.Println(decision.Count, decision.Degraded, err)
-	// Output:
-	// 0 true <nil>
-	// 0 false <nil>
 }

@@ -98,6 +98,20 @@ func (s *FailingStore) DoneN(ctx context.Context, customer string, documents []s
 	return ended, err
 }
 
+// DoneLate is how a fallback sends the Dones that the store missed; it fails as a DoneN does. In a
+// store that has no DoneLate nothing ends.
+func (s *FailingStore) DoneLate(ctx context.Context, customer string, documents []priority.Late, took time.Duration) ([]priority.Ended, error) {
+	return one(ctx, s, DoneN, customer, len(documents), nil, func(ctx context.Context) ([]priority.Ended, error) {
+		late, ok := priority.As[interface {
+			DoneLate(context.Context, string, []priority.Late, time.Duration) ([]priority.Ended, error)
+		}](s.store)
+		if !ok {
+			return make([]priority.Ended, len(documents)), nil
+		}
+		return late.DoneLate(ctx, customer, documents, took)
+	})
+}
+
 // Peek implements [priority.Store].
 func (s *FailingStore) Peek(ctx context.Context, customer string) (priority.State, error) {
 	return one(ctx, s, Peek, customer, 1, check.Customer(customer), func(ctx context.Context) (priority.State, error) {

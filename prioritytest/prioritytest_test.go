@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,72 +18,25 @@ import (
 	"github.com/docpriority/priority/prioritytest"
 )
 
-func TestClock(t *testing.T) {
-	clock := new(prioritytest.Clock)
-	if got := clock.Now().Format(time.RFC3339Nano); got != "2000-01-01T00:00:00Z" {
-		t.Errorf("it begins at %s", got)
-	}
-	noon := time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
-	clock.Set(noon)
-	clock.Advance(time.Second)
-	if got := clock.Now(); !got.Equal(noon.Add(time.Second)) {
-		t.Errorf("a second after noon it is %v", got)
-	}
-}
-
 // A mistake in a test is no error that it could overlook.
 func TestMistakesPanic(t *testing.T) {
-	store, clock := prioritytest.NewFailingStore(new(memory.Store)), new(prioritytest.Clock)
-	for name, mistake := range map[string]func(){
-		"options": func() {
-			prioritytest.NewStore(clock, &memory.Options{Policy: priority.Policy{ResetInterval: -1}})
-		},
-		"no store": func() { prioritytest.NewFailingStore(nil) },
-		"back":     func() { clock.Advance(-1) },
-		"class":    func() { store.Fail(prioritytest.Fault{Class: context.Canceled}) },
-		"invalid":  func() { store.Fail(prioritytest.Fault{Class: priority.ErrInvalid}) },
-		"counted":  func() { store.Fail(prioritytest.Fault{Counted: true}) },
-		"calls":    func() { store.Fail(prioritytest.Fault{Calls: -1}) },
-		"delay":    func() { store.Fail(prioritytest.Fault{Delay: -1}) },
-		"not slow": func() { store.Fail(prioritytest.Fault{Slow: true}) },
-		"slow and failing": func() {
-			store.Fail(prioritytest.Fault{Slow: true, Delay: 1, Class: priority.ErrNotCounted})
-		},
+	for _, fault := range []prioritytest.Fault{
+		{Class: context.Canceled}, {Class: priority.ErrInvalid}, {Counted: true}, {Calls: -1}, {Delay: -1}, {Slow: true},
+		{Slow: true, Delay: 1, Class: priority.ErrNotCounted},
 	} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%s: no panic", name)
+					t.Errorf("%+v: no panic", fault)
 				}
 			}()
-			mistake()
+			prioritytest.NewFailingStore(new(memory.Store)).Fail(fault)
 		}()
 	}
 }
 
-// call makes an operation about one customer, which counts one document at most.
-func call(ctx context.Context, s priority.Store, operation prioritytest.Operation, customer string) (err error) {
-	switch operation {
-	case prioritytest.Next:
-		_, err = s.Next(ctx, customer)
-	case prioritytest.NextN:
-		_, err = s.NextN(ctx, customer, 1)
-	case prioritytest.NextEach:
-		_, err = s.NextEach(ctx, []string{customer})
-	case prioritytest.Submit:
-		_, err = s.Submit(ctx, customer, priority.Document{ID: "new"})
-	case prioritytest.SubmitN:
-		_, err = s.SubmitN(ctx, customer, named.Documents("new"))
-	case prioritytest.Done:
-		_, err = s.Done(ctx, customer, "old", time.Second)
-	case prioritytest.DoneN:
-		_, err = s.DoneN(ctx, customer, []string{"old"}, time.Second)
-	case prioritytest.Peek:
-		_, err = s.Peek(ctx, customer)
-	case prioritytest.Reset:
-		err = s.Reset(ctx, customer)
-	}
-	return err
+func call(ctx context.Context, s priority.Store, operation prioritytest.Operation, customer string) error {
+	return named.Calls(ctx, s, customer, "old")[string(operation)]()
 }
 
 var operations = []prioritytest.Operation{
@@ -200,14 +152,6 @@ func TestCallsThatMeetNoFault(t *testing.T) {
 			t.Errorf("%s whose context has ended: %v", operation, err)
 		}
 	}
-	_, wrong1 := store.NextN(ctx, "acme", -1)
-	_, wrong2 := store.SubmitN(ctx, "acme", named.Documents("a", ""))
-	_, wrong3 := store.DoneN(ctx, "acme", []string{"a"}, -1)
-	for i, err := range []error{wrong1, wrong2, wrong3} {
-		if !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("wrong call %d: %v", i, err)
-		}
-	}
 	if decisions, err := store.NextN(ctx, "acme", 0); len(decisions) != 0 || err != nil {
 		t.Errorf("of nothing: %v, %v", decisions, err)
 	}
@@ -236,49 +180,5 @@ func TestNextEach_OneFails(t *testing.T) {
 				t.Errorf("counted is %t, and the store holds %+v", counted, a)
 			}
 		})
-	}
-}
-
-func TestARecorderKeepsCopies(t *testing.T) {
-	recorder := new(prioritytest.Recorder)
-	customers, decisions := []string{"a"}, []priority.Decision{{Level: 1}}
-	recorder.Observe(t.Context(), observe.Call{Customers: customers, Decisions: decisions})
-	customers[0], decisions[0].Level = "changed afterwards", 9
-	recorder.Calls()[0] = observe.Call{}
-	if call := recorder.Calls()[0]; call.Customers[0] != "a" || call.Decisions[0].Level != 1 {
-		t.Errorf("it kept %+v", call)
-	}
-}
-
-// Many callers meet each fault once and are kept once each, while a clock moves.
-func TestConcurrentUse(t *testing.T) {
-	clock, recorder := new(prioritytest.Clock), new(prioritytest.Recorder)
-	failing := prioritytest.NewFailingStore(prioritytest.NewStore(clock, nil))
-	store, err := observe.New(failing, recorder.Observe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	failing.Fail(prioritytest.Fault{Calls: 300})
-	var calling sync.WaitGroup
-	for range 8 {
-		calling.Go(func() {
-			for range 100 {
-				_, _ = store.Next(context.Background(), "acme")
-				recorder.Calls()
-				clock.Advance(time.Millisecond)
-			}
-		})
-	}
-	calling.Wait()
-	failed, counts := 0, make(map[int64]bool)
-	for _, call := range recorder.Calls() {
-		if call.Err != nil {
-			failed++
-			continue
-		}
-		counts[call.Decisions[0].Count] = true
-	}
-	if began := new(prioritytest.Clock).Now(); failed != 300 || len(counts) != 500 || clock.Now().Sub(began) != 800*time.Millisecond {
-		t.Errorf("%d calls failed and %d counts were given, until %v; want 300 and 500", failed, len(counts), clock.Now())
 	}
 }

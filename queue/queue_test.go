@@ -2,9 +2,7 @@ package queue_test
 
 import (
 	"cmp"
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -115,54 +113,16 @@ func TestLevelOneIsServedFirstAndTheLastLevelLast(t *testing.T) {
 	}
 }
 
-// Beside the first five levels, no class has two levels more than another.
-func TestClassesShareTheTurnsEvenly(t *testing.T) {
-	for range 300 {
-		classes := 7 + rand.Int64N(293)
-		last := classes + rand.Int64N(2001-classes)
-		levels := make([]int, classes)
-		for level := range last {
-			levels[queue.Class(priority.Level(level+1), priority.Level(last), priority.Level(classes))-1]++
-		}
-		if first := levels[:5]; slices.Max(first) != 1 {
-			t.Fatalf("the first classes have %v levels", first)
-		}
-		if turns := levels[5:]; slices.Max(turns)-slices.Min(turns) > 1 {
-			t.Fatalf("the classes have %v levels", levels)
-		}
-	}
-}
-
-// Whatever the arguments are, nothing panics.
 func TestALevelOutsideCountsAsTheNearestInside(t *testing.T) {
-	anyLevel := func() priority.Level {
-		levels := []int{rand.IntN(304) - 3, rand.Int(), -rand.Int(), math.MinInt, math.MaxInt}
-		return priority.Level(levels[rand.IntN(len(levels))])
-	}
-	named := map[string]func(level, last priority.Level) string{
-		"Name": func(level, last priority.Level) string { return queue.Name("documents", level, last) },
-	}
+	outside := []priority.Level{math.MinInt, -1, 0, 10, 300, math.MaxInt}
 	for name, adapter := range adapters {
-		named[name] = func(level, last priority.Level) string { return fmt.Sprint(adapter.number(level, last)) }
-	}
-	for name, call := range named {
-		t.Run(name, func(t *testing.T) {
-			for range 300 {
-				level, last := anyLevel(), anyLevel()
+		for _, level := range outside {
+			for _, last := range append(outside, 9) {
 				inside := max(last, 1)
-				if got, want := call(level, last), call(max(1, min(level, inside)), inside); got != want {
-					t.Fatalf("level %d of %d is %s and not %s", level, last, got, want)
+				if got, want := adapter.number(level, last), adapter.number(max(1, min(level, inside)), inside); got != want {
+					t.Fatalf("%s: level %d of %d is %d and not %d", name, level, last, got, want)
 				}
 			}
-		})
-	}
-	for range 300 {
-		level, last, classes := anyLevel(), anyLevel(), anyLevel()
-		if class := queue.Class(level, last, classes); class < 1 || class > max(classes, 1) {
-			t.Fatalf("level %d of %d in %d classes is %d", level, last, classes, class)
-		}
-		if most := queue.RabbitMQMaxPriority(last); most < 1 || most > 31 {
-			t.Fatalf("x-max-priority for %d levels is %d", last, most)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/internal/keys"
 	"github.com/docpriority/priority/internal/testing/vectors"
 	"github.com/docpriority/priority/internal/testing/virtualredis"
 	"github.com/docpriority/priority/lua"
@@ -93,10 +94,10 @@ func inMemory(t *testing.T, c vectors.Case) vectors.World {
 }
 
 func TestKeys(t *testing.T) {
-	type keys struct {
+	type keysFile struct {
 		Keys []vectors.Keys `json:"keys"`
 	}
-	check(t, "keys.json", func(file *keys) {
+	check(t, "keys.json", func(file *keysFile) {
 		for i := range file.Keys {
 			k := &file.Keys[i]
 			customer, err := hex.DecodeString(k.Customer)
@@ -104,6 +105,9 @@ func TestKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := offline(t, &priority.RedisOptions{Prefix: k.Prefix, Accounts: k.Accounts}).Keys(string(customer))
+			if name, kind, ok := keys.Prefix(k.Prefix).Parse(got.Pending); name != string(customer) || kind != keys.Pending || !ok {
+				t.Errorf("%q is the key of %q, a %q: %t", got.Pending, name, kind, ok)
+			}
 			inHex := func(text string) string { return hex.EncodeToString([]byte(text)) }
 			k.Count, k.Pending, k.Override = inHex(got.Count), inHex(got.Pending), inHex(got.Override)
 		}

@@ -161,7 +161,7 @@ func (w *world) audit(s *site, books *ledger.Ledger) {
 	}
 	keys := func(customer string) priority.Keys { return s.keys(w, customer) }
 	if found := books.Reconcile(w, s.client, keys); !found.Exact() {
-		w.Errorf("of %v: %v", books.Totals(), found)
+		w.Errorf("of %+v: %+v", books.Totals(), found)
 	}
 }
 

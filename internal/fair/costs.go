@@ -28,12 +28,7 @@ const (
 // its logarithms changes by the difference of its ends divided by m. If the dearest of the others
 // costs d times as much as the cheapest, the usual cost changes at most by a factor of d^(1/m):
 // not at all if the others are alike, and by at most 1 + 4/n if d is 2 (three customers), 5
-// (eight) or 10 (a hundred). Beside a hundred customers of 1 page and a hundred of 100 pages a
-// new one moves it by 1.9 %, and one who turns from the cheapest to the dearest by 3.9 %.
-//
-// No figure between the cheapest and the dearest customer keeps to 1 + 4/n in every mixture: if
-// one customer after the other turns from 1 page to d pages, n changes take it from 1 to d, and
-// (1 + 4/n)^n is less than e^4.
+// (eight) or 10 (a hundred).
 //
 // It is safe for concurrent use. The zero Costs is ready to use.
 type Costs struct {

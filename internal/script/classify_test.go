@@ -1,12 +1,7 @@
 package script
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net"
 	"os"
 	"reflect"
 	"testing"
@@ -71,30 +66,5 @@ func readVectors(t *testing.T, file string, into any) {
 	}
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// An error that is no answer is of unknown outcome if the command may have been
-// sent, and else of a command that was not counted.
-func TestClassify_Error(t *testing.T) {
-	timeout := fmt.Errorf("read: %w", context.DeadlineExceeded)
-	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, errRefused, timeout, context.Canceled, redis.ErrPoolTimeout, redis.ErrClosed} {
-		over := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed)
-		broken := !errors.Is(err, context.DeadlineExceeded)
-		for _, test := range []struct {
-			name string
-			call Call
-			sent bool
-			want result
-		}{
-			{"not sent", Call{}, false, result{Failure: Failure{NotCounted, err}, again: !over, unsent: true}},
-			{"sent", Call{}, true, result{Failure: Failure{Unknown, err}, broken: broken}},
-			{"sent, repeatable", Call{Repeatable: true}, true, result{Failure: Failure{Unknown, err}, again: true, broken: broken}},
-			{"sent, read only", Call{ReadOnly: true}, true, result{Failure: Failure{NotCounted, err}, again: true, broken: broken}},
-		} {
-			if got := classify(&test.call, err, test.sent); !reflect.DeepEqual(got, test.want) {
-				t.Errorf("%v, %s: %+v, want %+v", err, test.name, got, test.want)
-			}
-		}
 	}
 }

@@ -10,16 +10,6 @@ import (
 
 var next = New("return {1, 0}")
 
-// What a hook, a cluster client or an AutoPipeliner looks at is not sent.
-func TestCommand_LookedAt(t *testing.T) {
-	cmd := new(command)
-	cmd.prepare(t.Context(), &Call{Script: next, Key: "k", Integers: 2}, false, 0)
-	_, _, _ = cmd.Args(), cmd.String(), cmd.Name()
-	if asked := cmd.body.cancel(); asked != 0 {
-		t.Errorf("it counts as sent %d times", asked)
-	}
-}
-
 // What is given up before it is written is written, if at all, as a script that does
 // nothing, or that no node knows.
 func TestCommand_GivenUp(t *testing.T) {

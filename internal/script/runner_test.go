@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority/internal/testing/bubble"
-	"github.com/docpriority/priority/internal/testing/redistest"
 )
 
 // begin begins a call of a test.
@@ -71,20 +70,6 @@ var runs = map[string]func(*Runner, *Deadline, Call) *Failure{
 		_, failures := r.RunEach(d, []Call{call})
 		return failures[0]
 	},
-}
-
-// Nor does a lack of connections.
-func TestRun_UnknownStays(t *testing.T) {
-	for name, run := range runs {
-		bubble.Test(t, func(t *testing.T) {
-			s := &server{}
-			s.answers = []answer{s.loses, s.unreachable}
-			failure := run(NewRunner(s.client(t)), begin(t, time.Second), Call{Script: next, Key: "k", Integers: 2, Repeatable: true})
-			if failure == nil || failure.Outcome != Unknown {
-				t.Errorf("%s: %+v", name, failure)
-			}
-		})
-	}
 }
 
 // A node that does not know the script is taught it; what is refused for a moment is
@@ -148,8 +133,7 @@ func TestRun_RefusedForAMoment(t *testing.T) {
 	}
 }
 
-// Of a pipeline, only what failed is sent again, and what failed alike shares an
-// error.
+// Of a pipeline, only what failed is sent again.
 func TestRunEach_SentAgain(t *testing.T) {
 	const n = 200
 	calls := make([]Call, n)
@@ -191,14 +175,6 @@ func TestRunEach_SentAgain(t *testing.T) {
 		t.Errorf("sent %d commands, want %d", len(s.read), want)
 	}
 
-	s = &server{}
-	s.answers = []answer{s.refuses("OOM command not allowed")}
-	_, failures = NewRunner(s.client(t)).RunEach(begin(t, time.Minute), calls)
-	for _, failure := range failures {
-		if failure != failures[0] {
-			t.Fatalf("%+v and %+v are two errors", failures[0], failure)
-		}
-	}
 }
 
 // forgetful is a server that runs the scripts that it knows.
@@ -217,25 +193,6 @@ func forgetful() *server {
 		return reply("NOSCRIPT No matching script")
 	}}
 	return s
-}
-
-// A node that does not know some scripts gets the text of each once.
-func TestRunEach_UnknownScripts(t *testing.T) {
-	other := New("return {2, 0}")
-	calls := make([]Call, 1000)
-	for i := range calls {
-		calls[i] = Call{Script: []*Script{next, other}[i%2], Key: fmt.Sprintf("p:{%d}:count", i), Integers: 2}
-	}
-	s := forgetful()
-	_, failures := NewRunner(s.client(t)).RunEach(begin(t, time.Minute), calls)
-	for i, failure := range failures {
-		if failure != nil {
-			t.Fatalf("call %d: %+v", i, failure)
-		}
-	}
-	if want := 2*len(calls) + 2; len(s.read) != want {
-		t.Errorf("%d commands were sent, want %d", len(s.read), want)
-	}
 }
 
 // A hook that panics does so in its caller's goroutine.
@@ -270,6 +227,28 @@ func TestRun_FirstCalls(t *testing.T) {
 		if len(s.read) != 22 {
 			t.Errorf("sent %d commands, want the first call twice, the script, and 19 calls", len(s.read))
 		}
+	})
+}
+
+// A first call that hangs holds up no other one. The laws have how many calls are in flight.
+func TestLimit_FirstCallHangs(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := &server{}
+		s.answers = []answer{func(cmd *command) error {
+			s.written(cmd)
+			if cmd.Args()[3] == "hangs" {
+				time.Sleep(time.Minute)
+			}
+			cmd.integers.SetVal([]int64{1, 0})
+			return nil
+		}}
+		runner := NewRunner(s.client(t))
+		go runner.Run(begin(t, time.Second), &Call{Script: next, Key: "hangs", Integers: 2})
+		synctest.Wait()
+		if _, failure := runner.Run(begin(t, time.Second), &Call{Script: next, Key: "k", Integers: 2}); failure != nil {
+			t.Errorf("%+v", failure)
+		}
+		time.Sleep(time.Hour) // until the first call has ended
 	})
 }
 
@@ -308,85 +287,5 @@ func TestRun_ArgumentsWrittenDown(t *testing.T) {
 	}, s.replies(1, 0)}
 	if _, failure := NewRunner(s.client(t)).Run(begin(t, time.Minute), &Call{Script: next, Key: "k", Integers: 2}); failure != nil {
 		t.Errorf("%+v", failure)
-	}
-}
-
-// A script is loaded on the node of the key, by every kind of client, and on no other.
-func TestRun_LoadedWhereTheKeyIs(t *testing.T) {
-	cluster := redistest.StartCluster(t, 3)
-	key := "p:{acme}:count"
-	node, err := cluster.Client().MasterForKey(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, client := range map[string]Client{
-		"Client": node, "ClusterClient": cluster.Client(), "AutoPipeliner": autoPipeliner(cluster.Client()),
-	} {
-		script := New("return {1, 0} -- " + name)
-		for i := range 2 {
-			call := Call{Script: script, Key: key, Integers: 2}
-			_, failure := NewRunner(client).Run(begin(t, 10*time.Second), &call)
-			_, failures := NewRunner(client).RunEach(begin(t, 10*time.Second), []Call{call, call})
-			if failure != nil || failures[0] != nil || failures[1] != nil {
-				t.Errorf("%s, time %d: %+v, %+v", name, i, failure, failures)
-			}
-		}
-		for _, master := range cluster.Masters {
-			known := master.Client().ScriptExists(t.Context(), string(script.digest)).Val()[0]
-			if want := master.Addr == node.Options().Addr; known != want {
-				t.Errorf("%s: %s knows the script: %t, want %t", name, master.Addr, known, want)
-			}
-		}
-	}
-}
-
-// autoPipeliner is one on a client, or the client itself where go-redis has none.
-func autoPipeliner(client Client) Client {
-	method := reflect.ValueOf(client).MethodByName("AutoPipeline")
-	if !method.IsValid() {
-		return client
-	}
-	return method.Call(nil)[0].Interface().(Client)
-}
-
-// A call ends in time whatever it waits for, and a caller who goes away does not wait.
-func TestRun_InTime(t *testing.T) {
-	const second = time.Second
-	for _, test := range []struct {
-		name            string
-		cancel, timeout time.Duration // 0: none
-		answers, want   time.Duration
-		outcome         Outcome
-	}{
-		{"hangs", 0, second, time.Minute, second, Unknown},
-		{"canceled", second / 10, second, time.Minute, second / 10, Unknown},
-		{"canceled without a timeout", second / 10, -1, time.Minute, second / 10, Unknown},
-		{"canceled late", 990 * time.Millisecond, second, time.Minute, 990 * time.Millisecond, Unknown},
-		{"answered late", 0, second, 990 * time.Millisecond, 990 * time.Millisecond, -1},
-	} {
-		bubble.Test(t, func(t *testing.T) {
-			s := &server{}
-			s.answers = []answer{func(cmd *command) error {
-				s.written(cmd)
-				time.Sleep(test.answers)
-				cmd.integers.SetVal([]int64{1, 0})
-				return nil
-			}}
-			runner := NewRunner(s.client(t))
-			for _, run := range runs {
-				ctx, cancel := context.WithCancel(context.Background())
-				if test.cancel != 0 {
-					time.AfterFunc(test.cancel, cancel)
-				}
-				d, begun := Begin(ctx, test.timeout), time.Now()
-				failure := run(runner, &d, Call{Script: next, Key: "k", Integers: 2})
-				if got := time.Since(begun); got != test.want || (failure == nil) != (test.outcome < 0) || failure != nil && failure.Outcome != test.outcome {
-					t.Errorf("%s: %+v after %v", test.name, failure, got)
-				}
-				d.End()
-				cancel()
-			}
-			time.Sleep(time.Hour) // until all has ended
-		})
 	}
 }

@@ -25,12 +25,9 @@ type server struct {
 	refused error    // the answer to each SCRIPT LOAD
 }
 
-// connections is how many a client of this server has at most.
-const connections = 100
-
 // client returns a client whose commands this server gets.
 func (s *server) client(t *testing.T) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: address, PoolSize: connections, Dialer: func(context.Context, string, string) (net.Conn, error) {
+	client := redis.NewClient(&redis.Options{Addr: address, Dialer: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("nothing goes to a network here")
 	}})
 	client.AddHook(s)

@@ -3,7 +3,6 @@ package laws
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -100,51 +99,11 @@ func (c *call) customer(entry int) string {
 }
 
 func (c *call) String() string {
-	text := fmt.Sprintf("%s(%q", c.operation, c.customers)
-	switch {
-	case c.n > 0:
-		text += fmt.Sprint(", ", c.n)
-	case len(c.documents) > 9:
-		text += fmt.Sprintf(", %s … %s", c.documents[0], c.documents[len(c.documents)-1])
-	case len(c.documents) > 0:
-		text += ", " + strings.Join(c.documents, " ")
-	}
-	if len(c.delays) > 0 {
-		text += fmt.Sprint(", in ", c.delays[:min(len(c.delays), 9)])
-	}
-	return text + ")"
+	return fmt.Sprintf("%s(%.200s)", c.operation, fmt.Sprint(c.customers, c.n, c.documents, c.costs, c.delays))
 }
 
 func (a *answer) String() string {
-	var parts []string
-	for i, d := range a.decisions {
-		if i == 3 && len(a.decisions) > 4 {
-			parts = append(parts, "…")
-			break
-		}
-		part := fmt.Sprintf("%d by count %d", d.Level, d.Count)
-		if d.Pending > 0 {
-			part = fmt.Sprintf("%d by load %v, %d pending", d.Level, d.Load, d.Pending)
-		}
-		if d.Degraded {
-			part += ", degraded"
-		}
-		parts = append(parts, part)
-	}
-	if a.state != (priority.State{}) {
-		parts = append(parts, describe(a.state))
-	}
-	for i, e := range a.ended {
-		if e.Level > 0 {
-			parts = append(parts, fmt.Sprintf("[%d] ended after %v", i, e.Latency))
-		}
-	}
-	return strings.Join(append(parts, observe.Outcome(a.err)), "; ")
+	return fmt.Sprintf("%.400s; %s", fmt.Sprintf("%+v %+v %+v", a.decisions, a.state, a.ended), observe.Outcome(a.err))
 }
 
-// describe shows a state in short.
-func describe(s priority.State) string {
-	return fmt.Sprintf("%v: level %d, next %d, count %d for %v, load %v, %v recent, cost %v, %d pending, %d of a flood, oldest %v, latency %v, lease %v, %d scheduled; account: load %v, %d of a flood",
-		s.Rule, s.Level, s.NextLevel, s.Count, s.ResetIn, s.Load, s.Recent, s.Cost, s.Pending, s.PendingFlood, s.Oldest, s.Latency, s.Lease,
-		s.Scheduled, s.AccountLoad, s.AccountFlood)
-}
+func describe(s priority.State) string { return fmt.Sprintf("%+v", s) }

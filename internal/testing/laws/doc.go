@@ -8,19 +8,16 @@
 //  4. Levels err to the better side. After an outage a level may be better than the full
 //     history would give, never worse for longer than one lease.
 //  5. What others did stands. Nothing undoes a count or a Reset of another process.
-//  6. One customer's trouble is theirs. It changes nothing for others. The cost of their
-//     documents moves others' costs by at most one customer's share.
+//  6. One customer's trouble is theirs. It changes nothing for others.
 //  7. The policy passes through. PolicyOf and Last of a wrapper are the innermost store's.
 //  8. A document counts from when it is due, and its latency begins then. It counts those that
 //     are due before it, and those that are due as long after it as its delay, a lease at most.
-//  9. In order, none is overtaken. No document gets an earlier level than one that is pending
-//     and due no later, unless this one was scheduled before, or was submitted again.
 //
 // The subjects are RedisStore, memory.Store, and the stack of fleet.Join. Random sequences
 // without faults are compared, number by number, with a memory.Store that gets the same
 // calls. Random sequences with faults fit what may be counted and pending then. A few
-// checks are for crowds, and for outages as they happen. Each runs in a bubble of
-// testing/synctest, where time is exact and costs nothing.
+// checks are for crowds. Each runs in a bubble of testing/synctest, where time is exact and
+// costs nothing.
 //
 //	go test ./internal/testing/laws                # other sequences each time
 //	go test ./internal/testing/laws -short         # fewer

@@ -9,8 +9,8 @@ import (
 	"github.com/docpriority/priority/prioritytest"
 )
 
-// What queues promise: a document counts from when it is due, and in order none is overtaken. The
-// steps are one customer's, and each document has an id of its own unless they say otherwise.
+// A document counts from when it is due. The steps are one customer's, and each document has an id
+// of its own.
 
 // queued is a document of a sequence.
 type queued struct {
@@ -23,9 +23,9 @@ type queued struct {
 // youngest is how long a document counts as pending at least, whatever was learned.
 const youngest = 3 * time.Minute
 
-// queueSequence returns steps of one of the customers.
-func queueSequence(random *rand.Rand, customers []string, isDelayed, isRepeated bool) (steps []step) {
-	customer, submitted := pick(random, customers...), 0
+// dueSequence returns steps of one of the customers.
+func dueSequence(random *rand.Rand) (steps []step) {
+	customer, submitted := pick(random, everyone...), 0
 	for range 10 + random.IntN(30) {
 		c := call{operation: prioritytest.SubmitN, customers: []string{customer}}
 		switch random.IntN(3) {
@@ -40,24 +40,13 @@ func queueSequence(random *rand.Rand, customers []string, isDelayed, isRepeated 
 		default:
 			c.documents = numbered(submitted, 1+random.IntN(12))
 			submitted += len(c.documents)
-			if isRepeated && random.IntN(2) == 0 {
-				c.documents = numbered(random.IntN(min(submitted, 8)), 1) // one with an early level
-			}
-			if isDelayed {
-				for range c.documents {
-					c.delays = append(c.delays, pick(random, 0, 0, time.Millisecond, time.Second, time.Minute, 90*time.Second, time.Hour, 80*time.Minute))
-				}
+			for range c.documents {
+				c.delays = append(c.delays, pick(random, 0, 0, time.Millisecond, time.Second, time.Minute, 90*time.Second, time.Hour, 80*time.Minute))
 			}
 		}
 		steps = append(steps, step{call: &c})
 	}
 	return steps
-}
-
-func dueSequence(random *rand.Rand) []step { return queueSequence(random, everyone, true, false) }
-
-func orderSequence(random *rand.Rand) []step {
-	return queueSequence(random, inOrder, random.IntN(2) == 0, random.IntN(3) == 0)
 }
 
 // due does the steps, and checks that a document counts from when it is due: one counts those that
@@ -146,84 +135,3 @@ func count(known map[string]*queued, now, delay time.Duration) (c counts) {
 }
 
 func (b bounds) has(n int64) bool { return int64(b.least) <= n && n <= int64(b.most) }
-
-// order does the steps, and checks that no document gets an earlier level than one that is pending
-// and due no later. Where some were scheduled or submitted again, those are the newest pending one,
-// and the newest one of a flood: these keep an early level when they become the newest.
-func (r *run) order(steps []step) {
-	known := make(map[string]*queued)
-	isMixed := false
-	earliest := func(due time.Duration) priority.Level {
-		var newest, newestFlood *queued
-		level := priority.First
-		for _, d := range known {
-			if d.ended || d.due > due {
-				continue
-			}
-			isSure := r.now()-d.due <= youngest
-			if isSure && !isMixed {
-				level = max(level, d.level)
-			}
-			if newer(d, newest) {
-				newest = d
-			}
-			if d.flood && isSure && newer(d, newestFlood) {
-				newestFlood = d
-			}
-		}
-		for _, d := range []*queued{newest, newestFlood} {
-			if d != nil && r.now()-d.due <= youngest {
-				level = max(level, d.level)
-			}
-		}
-		return level
-	}
-	for _, s := range steps {
-		if s.call == nil {
-			r.note("wait %v", s.amount)
-			r.pass(s.amount)
-			continue
-		}
-		now := r.now()
-		a := r.call(caller{}, s.call)
-		if a.err != nil {
-			broken(9, "%v fails: %v", s.call, a.err)
-		}
-		loads := r.store.PolicyOf(s.call.customers[0]).Loads
-		for i, id := range s.call.documents {
-			d := known[id]
-			if s.call.operation == prioritytest.DoneN {
-				if d != nil {
-					d.ended = true
-				}
-				continue
-			}
-			got := a.decisions[i]
-			new := &queued{due: now, level: got.Level, flood: got.Load > loads[len(loads)-1]}
-			if s.call.delays != nil {
-				new.due, isMixed = now+s.call.delays[i], true
-			}
-			switch {
-			case d == nil || d.ended:
-				if least := earliest(new.due); got.Level < least {
-					broken(9, "%s of %v is %+v, and would be taken before one of level %d", id, s.call, got, least)
-				}
-			case now-d.due <= youngest:
-				if isMixed, new.flood = true, d.flood; got.Level != d.level {
-					broken(9, "%s of %v had level %d, and has %d", id, s.call, d.level, got.Level)
-				}
-			default: // it may be presumed lost
-				isMixed, new.flood = true, false
-			}
-			known[id] = new
-		}
-		if state, least := r.peek(s.call.customers[0]), earliest(r.now()); state.NextLevel < least {
-			broken(9, "the next one would be taken before one of level %d: %s", least, describe(state))
-		}
-	}
-}
-
-// newer reports whether a document binds the next one before another, which may be nil.
-func newer(d, other *queued) bool {
-	return other == nil || d.due > other.due || d.due == other.due && d.level > other.level
-}

@@ -41,7 +41,6 @@ var names = [...]string{
 	6: "one customer's trouble is theirs",
 	7: "the policy passes through",
 	8: "a document counts from when it is due",
-	9: "in order, none is overtaken",
 }
 
 // broken ends the run because a law is broken.

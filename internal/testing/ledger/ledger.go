@@ -5,7 +5,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 
@@ -22,12 +21,6 @@ type Totals struct {
 	NotCounted     int
 	OutcomeUnknown int
 	Other          int // any other error
-}
-
-// String gives the totals in one line.
-func (t Totals) String() string {
-	return fmt.Sprintf("%d documents: %d answered, %d not counted, %d of unknown outcome, %d failed otherwise",
-		t.Documents, t.Answered, t.NotCounted, t.OutcomeUnknown, t.Other)
 }
 
 // Ledger is safe for concurrent use. Its customers either count documents or submit one,
@@ -94,11 +87,6 @@ type Reconciliation struct {
 // Exact reports whether nothing is missing, extra or answered twice.
 func (r Reconciliation) Exact() bool {
 	return r.Missing == 0 && r.Extra == 0 && r.Twice == 0
-}
-
-// String gives the reconciliation in one line.
-func (r Reconciliation) String() string {
-	return fmt.Sprintf("%d documents counted; %d missing, %d extra, %d counts answered twice", r.Counted, r.Missing, r.Extra, r.Twice)
 }
 
 // Reconcile compares the ledger with the customers' keys in Redis.
