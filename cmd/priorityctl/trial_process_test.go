@@ -45,11 +45,9 @@ func (f *trial) startPython(name string) *worker {
 func (f *trial) startNode(name string) *worker {
 	f.Helper()
 	command := exec.Command("node", "conformance/driver.mjs")
-	command.Dir = installed.Install(f.T, "../..", "clients/nodejs")
+	command.Dir = nodetest.Client(f.T)
 	return f.start(name, "ioredis", command)
 }
-
-var installed nodetest.Copy
 
 func (f *trial) start(name, client string, command *exec.Cmd) *worker {
 	f.Helper()

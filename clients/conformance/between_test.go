@@ -1,4 +1,4 @@
-package main
+package conformance_test
 
 import (
 	"bufio"
@@ -30,6 +30,9 @@ type between struct {
 	fates []string // of the scripts in turn; the last stays; none: pass
 	sent  int      // scripts since the fates were set
 	args  []string // of the scripts since the fates were set
+
+	loaded  int  // scripts, by SCRIPT LOAD
+	noLoads bool // SCRIPT LOAD is refused
 }
 
 // listen opens a port for connections to a server that may not be there yet.
@@ -65,6 +68,20 @@ func (b *between) scripts() (sent int, args []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sent, b.args
+}
+
+// loads returns how often a script was loaded.
+func (b *between) loads() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.loaded
+}
+
+// refuseLoads has SCRIPT LOAD be refused from here on, as by a server that has renamed it.
+func (b *between) refuseLoads() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.noLoads = true
 }
 
 // backend is the connection to the server for one of the port's.
@@ -118,6 +135,12 @@ func (b *between) fateOf(command string, args []string) (target, fate string) {
 	defer b.mu.Unlock()
 	switch command {
 	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO":
+	case "SCRIPT":
+		b.loaded++
+		if b.noLoads {
+			return b.target, "ERR unknown command 'SCRIPT'"
+		}
+		return b.target, pass
 	default:
 		return b.target, pass
 	}

@@ -1,11 +1,10 @@
-package main
+package conformance_test
 
 import (
 	"context"
 	"errors"
 	"maps"
 	"net"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -41,8 +40,7 @@ const (
 // world is what one check has: a port, and servers that end with the check.
 type world struct {
 	testing.TB
-	port  port
-	lacks string // the option that the port does not support, so that the check was skipped
+	port port
 }
 
 // optional are the options of open that a port need not support.
@@ -96,8 +94,8 @@ func (s *site) awaitWhole(w *world) {
 	})
 }
 
-// open starts a driver on an address and opens it with further options. A check is over if
-// the port does not support one of them.
+// open starts a driver on an address and opens it with further options. A check is skipped
+// where the port does not support one of them.
 func (w *world) open(addr string, timeout int64, options fields) *driver {
 	w.Helper()
 	d := start(w, w.port)
@@ -110,9 +108,8 @@ func (w *world) reopen(d *driver, addr string, timeout int64, options fields) {
 	w.Helper()
 	r := d.ask("open", w.options(addr, timeout, options))
 	asked := func(option string) bool { return options[option] == true }
-	if at := slices.IndexFunc(optional, asked); at >= 0 && w.port.partial && r.class() == unsupported {
-		w.lacks = optional[at]
-		runtime.Goexit()
+	if w.port.partial && r.class() == unsupported && slices.ContainsFunc(optional, asked) {
+		w.Skip("the port does not support ", asJSON(options))
 	}
 	if r.Error != nil {
 		w.Fatalf("open: %v", r)
