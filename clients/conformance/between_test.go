@@ -33,6 +33,8 @@ type between struct {
 
 	loaded  int  // scripts, by SCRIPT LOAD
 	noLoads bool // SCRIPT LOAD is refused
+
+	greeting chan struct{} // what is no script waits for it; nil: not
 }
 
 // listen opens a port for connections to a server that may not be there yet.
@@ -84,6 +86,22 @@ func (b *between) refuseLoads() {
 	b.noLoads = true
 }
 
+// holdGreetings has commands that are no scripts wait, until greet lets out those that are there.
+func (b *between) holdGreetings(tb testing.TB) {
+	b.greet(make(chan struct{}))
+	tb.Cleanup(func() { b.greet(nil) })
+}
+
+// greet ends a wait, and says for what later commands wait.
+func (b *between) greet(next chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.greeting != nil {
+		close(b.greeting)
+	}
+	b.greeting = next
+}
+
 // backend is the connection to the server for one of the port's.
 type backend struct {
 	net.Conn
@@ -92,7 +110,7 @@ type backend struct {
 
 // relay passes one command on, and its answer back, according to its fate.
 func (b *between) relay(client *server.Peer, command string, args ...string) bool {
-	target, fate := b.fateOf(command, args)
+	target, fate, wait := b.fateOf(command, args)
 	to, _ := client.Ctx.(*backend)
 	if to == nil {
 		conn, err := net.Dial("tcp", target)
@@ -103,6 +121,9 @@ func (b *between) relay(client *server.Peer, command string, args ...string) boo
 		client.OnDisconnect(func() { _ = conn.Close() })
 		to = &backend{conn, bufio.NewReader(conn)}
 		client.Ctx = to
+	}
+	if wait != nil {
+		<-wait
 	}
 	if fate != pass && fate != lose {
 		if !strings.HasSuffix(fate, "\n") {
@@ -129,8 +150,8 @@ func (b *between) relay(client *server.Peer, command string, args ...string) boo
 	return true
 }
 
-// fateOf decides about a command, and returns the server to send it to.
-func (b *between) fateOf(command string, args []string) (target, fate string) {
+// fateOf decides about a command, and returns the server to send it to, and what to wait for.
+func (b *between) fateOf(command string, args []string) (target, fate string, wait chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch command {
@@ -138,11 +159,11 @@ func (b *between) fateOf(command string, args []string) (target, fate string) {
 	case "SCRIPT":
 		b.loaded++
 		if b.noLoads {
-			return b.target, "ERR unknown command 'SCRIPT'"
+			return b.target, "ERR unknown command 'SCRIPT'", nil
 		}
-		return b.target, pass
+		return b.target, pass, nil
 	default:
-		return b.target, pass
+		return b.target, pass, b.greeting
 	}
 	b.sent++
 	if len(args) > 1 {
@@ -150,9 +171,9 @@ func (b *between) fateOf(command string, args []string) (target, fate string) {
 		b.args = append(b.args, args[min(2+max(keys, 0), len(args)):]...)
 	}
 	if len(b.fates) == 0 {
-		return b.target, pass
+		return b.target, pass, nil
 	}
-	return b.target, b.fates[min(b.sent, len(b.fates))-1]
+	return b.target, b.fates[min(b.sent, len(b.fates))-1], nil
 }
 
 // readReply reads one whole value of Redis's protocol, and the messages before it.

@@ -255,6 +255,20 @@ func checkCorruptKeys(w *world) {
 	}
 }
 
+// checkConnecting has a connection take longer than a call may, as over a distance or by a slow login.
+func checkConnecting(w *world) {
+	s := w.site()
+	s.between.holdGreetings(w)
+	d := w.open(s.between.addr+"/1", short, nil) // the database makes each client send something first
+	if r := d.ask("next", operations["next"]); r.class() != notCounted {
+		w.Errorf("without a connection, next is %v", r)
+	}
+	redistest.Await(w, "a later call finds the connection that an earlier one has begun", func() bool {
+		s.between.greet(make(chan struct{})) // nobody who comes later
+		return d.ask("next", operations["next"]).Error == nil
+	})
+}
+
 // checkEnd has a driver end while its server stands still, which a store's close must
 // not wait for.
 func checkEnd(w *world) {
@@ -274,10 +288,12 @@ func checkEnd(w *world) {
 func checkNodes(w *world) {
 	c := redistest.StartCluster(w, 3)
 	d := w.open(c.Masters[0].Addr, enough, nil)
+	var customers []string
 	for i := range 60 {
-		customer := []byte(fmt.Sprint("customer ", i))
+		customers = append(customers, fmt.Sprint("customer ", i))
+		customer := []byte(customers[i])
 		for n := range 2 {
-			if got := d.next(string(customer)); got.Count != -int64(n) {
+			if got := d.next(customers[i]); got.Count != -int64(n) {
 				w.Errorf("document %d of %s has the count %d", n+1, customer, got.Count)
 			}
 		}
@@ -292,6 +308,60 @@ func checkNodes(w *world) {
 			w.Errorf("done of %s has ended %s", customer, asJSON(got))
 		}
 		d.must("reset", fields{"customer": customer})
+	}
+	w.standStill(c, d, customers)
+	w.moveSlots(c, d)
+}
+
+// standStill has a node stand still: that is the trouble of its own customers.
+func (w *world) standStill(c *redistest.Cluster, d *driver, customers []string) {
+	w.reopen(d, c.Masters[0].Addr, enough/4, nil)
+	client, still := c.Client(), c.Masters[1]
+	for _, customer := range customers { // each node is connected
+		w.awaitNext(d, new(ledger.Ledger), customer)
+	}
+	if err := still.Client().Do(context.Background(), "CLIENT", "PAUSE", enough, "WRITE").Err(); err != nil {
+		w.Fatal(err)
+	}
+	var calling sync.WaitGroup
+	for _, customer := range customers {
+		calling.Go(func() {
+			r, err := d.try("next", fields{"customer": []byte(customer), "n": 1})
+			master, failed := client.MasterForKey(context.Background(), "priority:{"+customer+"}:count")
+			if err != nil || failed != nil || (master.Options().Addr == still.Addr) != (r.Error != nil) || r.Error != nil && r.class() != notCounted && r.class() != outcomeUnknown {
+				w.Errorf("while a node stands still, next of %s is %v %v %v", customer, r, err, failed)
+			}
+		})
+	}
+	calling.Wait()
+	if err := still.Client().Do(context.Background(), "CLIENT", "UNPAUSE").Err(); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// moveSlots has slots move, key by key: no count is lost and none doubled, nor an override.
+func (w *world) moveSlots(c *redistest.Cluster, d *driver) {
+	w.reopen(d, c.Masters[0].Addr, enough, fields{"overrides": true})
+	for customer, override := range map[string]string{"acme": "", "globex": "=7 by mary"} {
+		n, key := int64(0), "priority:{"+customer+"}:"
+		if override != "" {
+			if err := c.Client().Set(context.Background(), key+"override", override, 0).Err(); err != nil {
+				w.Fatal(err)
+			}
+		}
+		both := func() {
+			counted := d.next(customer)
+			submitted := d.must("submit", fields{"customer": []byte(customer), "documents": documents(fmt.Sprint(n))}).Decisions[0]
+			overridden := override != ""
+			if counted.Count != -n || submitted.Pending != n+1 || (counted.Level == 7) != overridden || (submitted.Level == 7) != overridden {
+				w.Errorf("document %d of %s is %s and %s", n+1, customer, asJSON(counted), asJSON(submitted))
+			}
+			n++
+		}
+		both()
+		c.MoveSlot(key+"count", both)
+		both()
+		both()
 	}
 }
 
@@ -308,6 +378,13 @@ func checkPart(w *world) {
 			if got := d.next(customer); got.Count != -n || got.Degraded != (customer == "refused") {
 				w.Errorf("document %d of the customer who is %s is %s", n+1, customer, asJSON(got))
 			}
+		}
+	}
+	// Once Redis has counted the refused one, memory has forgotten them.
+	for _, fate := range []string{pass, "OOM command not allowed when used memory > 'maxmemory'."} {
+		s.between.let(fate)
+		if got := d.next("refused"); got.Count != 0 || got.Degraded != (fate != pass) {
+			w.Errorf("behind it, a document is %s", asJSON(got))
 		}
 	}
 }
@@ -403,6 +480,11 @@ func checkDones(w *world) {
 	other.must("submit", fields{"customer": []byte("acme"), "documents": documents("submitted again")})
 	s.between.let(pass)
 	redistest.Await(w, "the server gets the Dones", func() bool { return !slices.Contains(s.pending(w, "acme"), "missed") })
+	late := fields{"customer": []byte("acme"), "documents": documents("done before the end"), "took_ms": 0}
+	d.must("submit", late)
+	s.between.let("OOM command not allowed when used memory > 'maxmemory'.")
+	d.must("done", late)
+	s.between.let(pass)
 	d.end()
 	if held := s.pending(w, "acme"); !slices.Equal(held, []string{"submitted again"}) {
 		w.Errorf("%q are pending", held)

@@ -24,6 +24,7 @@ type port struct {
 	client  string   // "": the port's default
 	cluster bool     // the client wants a Redis Cluster
 	partial bool     // it may lack what is optional
+	brief   bool     // only what it does on a cluster is checked
 }
 
 // patience is how long a driver may take for an answer whatever its timeout is, so

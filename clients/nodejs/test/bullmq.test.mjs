@@ -184,23 +184,6 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     assert.deepEqual(mock.calls.map(({ arguments: [text] }) => text), [`docpriority: jobs named "child of ${customer}" have no level and no priority, because customerOf returns nothing`]);
   });
 
-  test('a job that BullMQ 5 repeats is submitted once, and none that it does not add', async () => {
-    const jobs = new Map();
-    const repeats = {
-      add: async (name, data, opts) => {
-        if (opts.repeat.limit === 0) return undefined;
-        if (!jobs.has(name)) jobs.set(name, { id: name, opts });
-        return { id: name, opts };
-      },
-      addBulk: async () => {},
-      getJob: async (id) => jobs.get(id),
-    };
-    submitJobs(repeats, store, { customerOf });
-    for (let starts = 0; starts < 3; starts++) await repeats.add('hourly', { customer }, { repeat: { every: 3_600_000 } });
-    assert.equal(await repeats.add('never', { customer }, { repeat: { every: 3_600_000, limit: 0 } }), undefined);
-    assert.equal(await pending(), 1);
-  });
-
   const worker = () => fork(fileURLToPath(new URL('bullmq-worker.mjs', import.meta.url)), [process.env.REDIS, queue.name], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
   const exited = (child) => new Promise((resolve) => child.once('exit', resolve));
   async function kill(child) {

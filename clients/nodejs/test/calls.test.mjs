@@ -135,29 +135,6 @@ describe('a store in memory', () => {
   });
 });
 
-test('where a part of Redis fails, memory forgets a customer when Redis has counted that customer again', async () => {
-  let isAway = true;
-  const fallback = new Fallback(async ({ name }) => {
-    if (isAway && name === 'acme') throw new NotCounted('docpriority: away');
-    return [1, 0];
-  });
-  const count = async (name) => (await fallback.answer({ script: 'next', name, args: [], tier: settings })).reply[1];
-  for (let n = 0; n < 50; n++) assert.deepEqual([await count('acme'), await count('globex')], [0 - n, 0]);
-  isAway = false;
-  await count('acme');
-  isAway = true;
-  assert.equal(await count('acme'), 0);
-});
-
-test('with accounts, memory counts users and accounts while Redis is away', async (t) => {
-  t.mock.method(process, 'emitWarning', () => {});
-  const store = new Store(client, { fallback: true, accounts: true, timeout: 20 });
-  t.after(() => store.close());
-  for (const user of ['mary', 'tom']) await store.submit(`acme/${user}`, 'a');
-  const { degraded, load, accountLoad } = await store.peek('acme/tom');
-  assert.deepEqual([degraded, load, accountLoad], [true, 4, 9]);
-});
-
 test("a caller's own deadline opens no circuit, but has the store find out whether Redis answers", async () => {
   let isAway = false;
   let asked = 0;
@@ -216,21 +193,6 @@ describe('on a server', { skip: process.env.REDIS || process.env.CI ? false : 'R
       await store.reset('größer}');
     });
   }
-
-  test("an error about a user's call names the key that is corrupt", async (t) => {
-    const admin = clients['ioredis 6'](url);
-    const store = new Store(clients['ioredis 6'](url), { accounts: true, timeout: 60_000 });
-    const { pending } = store.keys('acme');
-    t.after(async () => {
-      await admin.del(pending);
-      await store.close();
-      admin.disconnect();
-    });
-    await admin.set(pending, 'something');
-    for (const call of ['submit', 'done']) {
-      await assert.rejects(store[call]('acme/mary', 'a'), { name: 'Corrupt', message: new RegExp(`^docpriority: ${call} priority:{acme}:pending: CORRUPTPENDING `) });
-    }
-  });
 
   for (const [kind, make] of Object.entries(clients)) {
     test(`${kind}: a wrong password is reported at once`, async (t) => {

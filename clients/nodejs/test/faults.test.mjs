@@ -87,7 +87,7 @@ for (const [kind, make] of newest(clients)) {
     await assert.rejects(store.reset('acme'), NotCounted);
     for (const count of [0, -1, -2]) assert.deepEqual(numbers(await store.next('acme')), [true, count]);
     assert.ok(store.degraded);
-    server = await Server.start(() => replies.next, { port });
+    server = await Server.start(() => replies.next, port);
     await nextAtLast(store);
     assert.ok(!store.degraded);
     await server.close();
@@ -156,8 +156,8 @@ describe('faults', { concurrency: true }, () => {
   for (const [kind, make] of newest(clients)) {
     describe(kind, { concurrency: 6 }, () => {
       /** Runs a test with a server, and a function that opens stores on it. */
-      const withServer = (name, answer, body, options) => test(name, async () => {
-        const server = await Server.start(answer, options);
+      const withServer = (name, answer, body) => test(name, async () => {
+        const server = await Server.start(answer);
         const stores = [];
         const open = (settings, client = make(server.url, oddSettings[kind])) => {
           stores.push(new Store(client, { timeout: long, ...settings }));
@@ -182,20 +182,6 @@ describe('faults', { concurrency: true }, () => {
         assert.equal(server.connections, connections);
       });
 
-      withServer('first calls load a script once, and its text is sent where it cannot be loaded', undefined, async (server, open) => {
-        const store = open();
-        server.answer = ([name]) => (/^eval$/i.test(name) || server.loaded.length > 0 ? replies.next : '-NOSCRIPT No matching script.\r\n');
-        await Promise.all(Array.from({ length: 20 }, () => store.next('acme')));
-        assert.equal(server.scripts.length, 20);
-        const { text } = store.script('next');
-        assert.deepEqual(server.loaded.map((loaded) => Buffer.from(loaded, 'latin1').toString()), [text]);
-        server.hangsUp = true;
-        server.loaded.length = 0;
-        const other = open();
-        await Promise.all(Array.from({ length: 5 }, () => other.next('acme')));
-        assert.equal(Buffer.from(server.scripts.at(-1)[1], 'latin1').toString(), text);
-      });
-
       const parting = gate();
       withServer('close awaits the calls that were made before it', (command) => (command[0] === 'EVALSHA' ? '-NOSCRIPT No matching script.\r\n' : parting.opened), async (server, open) => {
         const store = open();
@@ -206,31 +192,12 @@ describe('faults', { concurrency: true }, () => {
         await closed;
       });
 
-      withServer('close awaits that Redis answers a done', () => undefined, async (server, open) => {
-        const store = open({ timeout: 1_000, fallback: true });
-        assert.equal(await store.done('acme', 'document'), undefined);
-        let answered = 0;
-        server.answer = () => integers(2_000, ++answered);
-        await store.close();
-        const [, , , key, , age, document] = server.scripts.at(-1);
-        assert.deepEqual([answered > 0, key, document], [true, 'priority:{acme}:pending', 'document']);
-        assert.ok(Number(age) > 0);
-      });
-
       withServer('a master that has become a replica, or that the network has lost, is left for a new connection', (_, connection) => {
         return { 1: undefined, 2: "-READONLY You can't write against a read only replica.\r\n" }[connection] ?? (connection > 2 ? replies.next : undefined);
       }, async (server, open) => {
         const store = open({ timeout: 1_000 });
         await nextAtLast(store);
         assert.ok(server.connections > 2);
-      });
-
-      withServer('a member reports that the policies cannot be reached', ([, , , key]) => (key.endsWith(':policies') ? '+nonsense\r\n' : integers(1)), async (server) => {
-        const member = join(make(server.url));
-        const report = () => server.scripts.find(([, , , key]) => key.includes('{fleet}'))?.[8];
-        await server.until(report);
-        await member.close();
-        assert.deepEqual(JSON.parse(report()).following, { version: 0, own: true, code: 'unreachable' });
       });
 
       const patience = gate();
