@@ -88,26 +88,6 @@ class Workers:
         await_that(f"{customer} has nothing pending", lambda: self.store.peek(customer).pending == 0)
         self.assertEqual(round(self.store.peek(customer).recent), counted)
 
-    def test_what_comes_again_is_not_done(self) -> None:
-        self.documents.reject.delay("requeued", requeue=True)
-        self.documents.lost_once.delay("lost once")
-        self.documents.replaced.delay("replaced")
-        self.work()
-        for customer in ("requeued", "lost once", "replaced"):
-            self.await_done(customer, 1)
-        first = 0 if self.broker.startswith("redis") else 8
-        self.assertEqual(sorted(self.notes()), ["again pending 1"] * 2 + [f"work replacement of priority {first}"])
-
-    def test_what_is_due_tomorrow_is_no_load_today(self) -> None:
-        for n in range(500):
-            self.documents.work.apply_async(("acme", f"tomorrow {n}"), countdown=86_400)
-        self.documents.work.delay("acme", "now")
-        state = self.store.peek("acme")
-        self.assertEqual((state.level, state.pending, state.scheduled), (1, 1, 500))
-        self.work("-c", "1")
-        await_that("today's is done", lambda: self.store.peek("acme").pending == 0)
-        self.assertEqual((self.notes(), self.store.peek("acme").scheduled), (["begin now", "work now"], 500))
-
     def test_a_killed_worker_leaves_its_documents_pending(self) -> None:
         # No third task: Celery on Redis loses one that it takes when it is killed.
         worker = self.work()
@@ -140,6 +120,25 @@ class OnRedis(Workers, unittest.TestCase):
             broker.delete("unacked_mutex")  # it may have looked itself, and nobody else would for 5 minutes
             left = [time.time(), *(score for _, score in broker.zrange("unacked_index", 0, -1, withscores=True))]
         await_that("its messages may be given to others", lambda: time.time() > max(left) + VISIBILITY)
+
+    def test_what_comes_again_is_not_done(self) -> None:
+        self.documents.reject.delay("requeued", requeue=True)
+        self.documents.lost_once.delay("lost once")
+        self.documents.replaced.delay("replaced")
+        self.work()
+        for customer in ("requeued", "lost once", "replaced"):
+            self.await_done(customer, 1)
+        self.assertEqual(sorted(self.notes()), ["again pending 1"] * 2 + ["work replacement of priority 0"])
+
+    def test_what_is_due_tomorrow_is_no_load_today(self) -> None:
+        for n in range(500):
+            self.documents.work.apply_async(("acme", f"tomorrow {n}"), countdown=86_400)
+        self.documents.work.delay("acme", "now")
+        state = self.store.peek("acme")
+        self.assertEqual((state.level, state.pending, state.scheduled), (1, 1, 500))
+        self.work("-c", "1")
+        await_that("today's is done", lambda: self.store.peek("acme").pending == 0)
+        self.assertEqual((self.notes(), self.store.peek("acme").scheduled), (["begin now", "work now"], 500))
 
     def test_the_last_word_on_a_task_is_done(self) -> None:
         for name in ("fail", "ignore", "reject", "endless", "lost"):

@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -113,18 +112,6 @@ def _amqp_of(app: Any) -> Any:
     return amqp
 
 
-def _noting_router(make: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    router = make(*args, **named)
-    router.route = functools.partial(_route_and_note, router.route)
-    return router
-
-
-def _route_and_note(route: Callable[..., Any], options: Any, *args: Any, **named: Any) -> Any:
-    """Notes the priority that a call passed, before a route, or the task that publishes, adds its own."""
-    passed = options.get("priority")
-    return {**route(options, *args, **named), _HEADER: passed}
-
-
 class _Integration:
     def __init__(self, app: Any, store: Store, customer_of: Callable[[PublishedTask], Any], cost_of: Optional[Callable[[PublishedTask], Any]]) -> None:
         self._app = app
@@ -158,8 +145,7 @@ class _Integration:
 
     def join(self, amqp: Any) -> None:
         """Has an AMQP publish by this object."""
-        amqp.Router, amqp.send_task_message = functools.partial(_noting_router, amqp.Router), self.publish
-        vars(amqp).pop("router", None)
+        amqp.send_task_message = self.publish
 
     @functools.cached_property
     def _send(self) -> Any:
@@ -168,7 +154,6 @@ class _Integration:
 
     def publish(self, producer: Any, name: str, message: Any, **options: Any) -> Any:
         """Sends the message of a task, with its customer and its priority."""
-        priority = options.pop(_HEADER, options.get("priority"))  # that the call passed
         headers = options["headers"] = dict(options.get("headers") or {})
         headers.pop(_HEADER, None)  # the caller may have copied another task's headers
         task_id = message.headers.get("id")
@@ -176,7 +161,7 @@ class _Integration:
         if request is not None:  # the task republishes itself
             if request.get(_HEADER) is not None:
                 headers[_HEADER] = request.get(_HEADER)
-                options["priority"] = (request.delivery_info or {}).get("priority") if priority is None else priority
+                options["priority"] = (request.delivery_info or {}).get("priority")
             sent = self._send(producer, name, message, **options)
             self._republished.add(task_id)
             return sent
@@ -186,9 +171,7 @@ class _Integration:
             if customer:
                 level = self._submit(customer, name, document)
                 headers[_HEADER] = customer
-                if priority in (None, getattr(self._app.tasks.get(name), "priority", None), self._inherited()):
-                    priority = self._priority(level, options)
-                options["priority"] = priority
+                options["priority"] = self._priority(level, options)
             return self._send(producer, name, message, **options)
         except BaseException:  # also a time limit
             if customer:
@@ -248,11 +231,6 @@ class _Integration:
         task = self._app.current_worker_task
         return task.request if task is not None and task.request.id == task_id else None
 
-    def _inherited(self) -> Any:
-        """Returns the priority that Celery passes to the callbacks of the task that this thread is working on."""
-        task = self._app.current_worker_task if self._app.conf.task_inherit_parent_priority else None
-        return (task.request.delivery_info or {}).get("priority") if task is not None else None
-
     @functools.cached_property
     def _broker(self) -> str:
         with self._app.connection_for_write() as connection:
@@ -304,7 +282,7 @@ class _Integration:
             self._republished.discard(task_id)
             return
         requeued = state == states.REJECTED and isinstance(retval, Reject) and retval.requeue
-        interrupted = state is None and not _is_time_limit(sys.exc_info()[1])  # by the end of the process
+        interrupted = state is None  # by the end of the process
         if sender.acks_late and (requeued or interrupted):
             return
         self._done(customer, task_id, timedelta(seconds=time.monotonic() - begun) if begun is not None else timedelta())
@@ -342,12 +320,6 @@ class _Integration:
         except PriorityError as error:
             _log.warning("docpriority: the task %s of %s stays pending until its lease ends: %s", document, customer, error)
         except BaseException as error:
-            if _is_time_limit(error):  # which comes once, and which Celery swallows when a task has ended
+            if isinstance(error, SoftTimeLimitExceeded):  # which comes once, and which Celery swallows when a task has ended
                 self._done(customer, document, took)
             raise
-
-
-def _is_time_limit(error: Optional[BaseException]) -> bool:
-    """Reports whether an exception is a time limit, of which a task can see Celery's soft one, and gevent's Timeout, by
-    which a pool of greenlets ends a task at the hard one."""
-    return isinstance(error, (SoftTimeLimitExceeded, getattr(sys.modules.get("gevent"), "Timeout", SoftTimeLimitExceeded)))
