@@ -62,7 +62,7 @@ class Store {
     checkKind('overrides', overrides, 'boolean');
     checkKind('accounts', accounts, 'boolean');
     checkKind('fallback', fallback, 'boolean');
-    if (!isObject(tiers)) throw new TypeError('docpriority: tiers is not an object');
+    if (!isObject(tiers)) throw new TypeError('docpriority: tiers must be an object');
     if (tierOf !== undefined) checkKind('tierOf', tierOf, 'function');
     else if (Object.keys(tiers).length > 0) throw new TypeError('docpriority: tiers without a tierOf would never be used');
     [this.#prefix, this.#timeout, this.#tierOf, this.#overrides, this.#accounts, this.#lease] = [prefix, timeout, tierOf, overrides || accounts, accounts, lease];
@@ -230,7 +230,7 @@ class Store {
   async #run(operation, script, customer, args, integers, options = {}, read) {
     checkOptions(operation, options);
     const { signal } = options;
-    if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('docpriority: signal is not an AbortSignal');
+    if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('docpriority: signal must be an AbortSignal');
     const bytes = bytesOf(customer, 'a customer');
     const keysByKind = this.keys(bytes);
     const name = bytes.latin1Slice();
@@ -295,7 +295,7 @@ function checkOptions(operation, options, names = [], example = 'an object such 
 
 // Copies what a caller may change during the call. Array.from also keeps holes, as undefined.
 function copyOf(documents, longest) {
-  if (!Array.isArray(documents)) throw new TypeError('docpriority: the documents are not an array');
+  if (!Array.isArray(documents)) throw new TypeError('docpriority: the documents must be an array');
   checkInteger('the number of documents', documents.length, 1, longest);
   return Array.from(documents);
 }

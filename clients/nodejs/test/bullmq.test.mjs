@@ -135,7 +135,7 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     const done = [];
     const refuses = { submitN: (...args) => store.submitN(...args), done: async (...args) => done.push(args) };
     const jobs = submitJobs({ add: async () => {}, addBulk: async () => {} }, refuses, { customerOf });
-    await assert.rejects(jobs.add('document', { customer: 5 }), /^TypeError: docpriority: a customer is a string/);
+    await assert.rejects(jobs.add('document', { customer: 5 }), /^TypeError: docpriority: a customer must be a string/);
     assert.deepEqual(done, []);
     refuses.submitN = async () => { throw new OutcomeUnknown('the answer was lost'); };
     await assert.rejects(jobs.add('document', { customer }), OutcomeUnknown);

@@ -1,9 +1,7 @@
 // What becomes of a call when a server, or the connection to it, does not do what it should.
 
 import assert from 'node:assert/strict';
-import { getEventListeners } from 'node:events';
 import { describe, test } from 'node:test';
-import { queryObjects } from 'node:v8';
 import { join, NotCounted, OutcomeUnknown, Store } from 'docpriority';
 import { Wire } from '../src/client.js';
 import { Deadline } from '../src/deadline.js';
@@ -38,33 +36,6 @@ function gate() {
   const opened = new Promise((resolve) => (open = resolve));
   return { open, opened };
 }
-
-test('calls in an outage share one timer while they wait for a connection, and leave nothing behind', async () => {
-  for (const [kind, make] of newest(clients)) {
-    const client = make('redis://127.0.0.1:1');
-    const duplicate = client.duplicate.bind(client);
-    let settings;
-    client.duplicate = (options) => duplicate((settings = options));
-    const store = new Store(client, { timeout: 20 });
-    const failing = () => Promise.all(Array.from({ length: 200 }, () => assert.rejects(store.next('acme'), NotCounted)));
-    const timersOf = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
-    const others = timersOf();
-    const failed = failing();
-    await new Promise(setImmediate);
-    const timers = timersOf() - others;
-    await failed;
-    const promises = queryObjects(Promise, { format: 'count' });
-    await failing();
-    let morePromises = Infinity;
-    for (let waits = 0; morePromises >= 100 && waits < 20; waits++) { // what was given up ends when its client does
-      await new Promise((resolve) => setTimeout(resolve, 500)); // some more tries to connect
-      morePromises = queryObjects(Promise, { format: 'count' }) - promises;
-    }
-    const listeners = settings.socket ? getEventListeners(settings.socket.signal, 'abort').length : 0;
-    await store.close();
-    assert.ok(timers <= 210 && morePromises < 100 && listeners < 3, `${kind}: ${timers} timers, ${morePromises} promises more, ${listeners} listeners`);
-  }
-});
 
 test('no more than 10,000 commands wait for replies', async () => {
   let waiting = 0;

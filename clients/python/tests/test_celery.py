@@ -97,8 +97,8 @@ class Publishing(unittest.TestCase):
 
         for publish, settings, why in (
             (lambda app, work: work.delay(None), {}, "customer_of names no customer"),
-            (lambda app, work: work.delay(5), {}, "customer_of returns a str or None, not int: write str(customer.id)"),
-            (lambda app, work: work.delay("x" * 513), {}, "a customer has 1 to 512 bytes, not 513"),
+            (lambda app, work: work.delay(5), {}, "customer_of must return a str or None, not int: write str(customer.id)"),
+            (lambda app, work: work.delay("x" * 513), {}, "a customer must have 1 to 512 bytes, not 513"),
             (lambda app, work: app.send_task("celery.map", kwargs={"task": work.s(), "it": ["acme", "other"]}), {}, "documents of 2 customers"),
             (lambda app, work: app.task(untold, shared=False).delay(), {}, "the task has no argument 'customer'"),
             (lambda app, work: app.send_task("elsewhere", ("acme",)), {}, "not registered in this process: pass 'customer' by its name"),

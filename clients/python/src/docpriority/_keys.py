@@ -45,9 +45,9 @@ def bytes_of(what: str, name: Name) -> bytes:
     elif isinstance(name, bytes):
         raw = name
     else:
-        raise TypeError(f"a {what} is a str or bytes, not {type(name).__name__}")
+        raise TypeError(f"a {what} must be a str or bytes, not {type(name).__name__}")
     if not 1 <= len(raw) <= 512:
-        raise ValueError(f"a {what} has 1 to 512 bytes, not {len(raw)}")
+        raise ValueError(f"a {what} must have 1 to 512 bytes, not {len(raw)}")
     return raw
 
 
@@ -62,7 +62,7 @@ def utf8(what: str, text: str) -> bytes:
 def prefix_bytes(prefix: str) -> bytes:
     """Returns the bytes of a prefix, or raises."""
     if not isinstance(prefix, str):
-        raise TypeError(f"the prefix is a str, not {type(prefix).__name__}")
+        raise TypeError(f"the prefix must be a str, not {type(prefix).__name__}")
     if not prefix or "{" in prefix or "}" in prefix:
         raise ValueError(f"the prefix {prefix[:80]!r} is empty or has a brace in it")
     return utf8("the prefix", prefix)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -96,7 +97,7 @@ def install(
         raise TypeError("Celery needs a docpriority.Store, not an AsyncStore")
     for what, wanted in (("customer_of", customer_of), ("cost_of", cost_of or customer_of)):
         if not callable(wanted):
-            raise TypeError(f"{what} is a function, not {type(wanted).__name__}")
+            raise TypeError(f"{what} must be a function, not {type(wanted).__name__}")
     if getattr(app, "_docpriority", None) is not None:
         raise ValueError(f"docpriority is installed in {app!r} already")
     app._docpriority = _Integration(app, store, customer_of, cost_of)
@@ -188,7 +189,7 @@ class _Integration:
                 tasks = self._tasks_of(name, message, {**message.headers, **headers})
                 customers = {self._customer_of(task) or "" for task in tasks}
                 if not all(isinstance(customer, str) for customer in customers):  # a header cannot carry bytes
-                    raise TypeError(f"customer_of returns a str or None, not {type(customers.pop()).__name__}: write str(customer.id)")
+                    raise TypeError(f"customer_of must return a str or None, not {type(customers.pop()).__name__}: write str(customer.id)")
                 if len(customers) > 1:
                     raise ValueError(f"it has documents of {len(customers)} customers: publish a message for each")
                 customer = "".join(customers)
@@ -282,7 +283,7 @@ class _Integration:
             self._republished.discard(task_id)
             return
         requeued = state == states.REJECTED and isinstance(retval, Reject) and retval.requeue
-        interrupted = state is None  # by the end of the process
+        interrupted = state is None and not isinstance(sys.exc_info()[1], SoftTimeLimitExceeded)  # by the end of the process
         if sender.acks_late and (requeued or interrupted):
             return
         self._done(customer, task_id, timedelta(seconds=time.monotonic() - begun) if begun is not None else timedelta())
