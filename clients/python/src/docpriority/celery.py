@@ -3,9 +3,8 @@
     >>> from docpriority.celery import install
     >>> install(app, store, lambda task: task.argument("customer"))
 
-The README has the three settings, and says when a document is submitted and done. Each published task is a document of
-its customer. The document's id is the task's, which Celery creates, so no customer can choose it. The message carries
-the customer in its headers. Celery's own tasks (``celery.chord_unlock`` and so on) are left alone.
+The README has the three settings, and says when a document is submitted and done. The message carries the customer in
+its headers. Celery's own tasks (``celery.chord_unlock`` and so on) are left alone.
 
 Nothing here makes publishing or a task fail: errors of the store or ``customer_of`` are logged. If the store cannot
 decide, the level is 1. Only Celery's soft time limit passes through.
@@ -81,15 +80,8 @@ def install(
     """Makes ``store`` decide the priorities of a Celery app's tasks. Call it once where the app is created, in
     publishers and in workers. It sends nothing, and reads no setting of the app before a task is published.
 
-    customer_of
-        Names the customer whose document a task is: a ``str``. None, or an empty name, means
-        that it is no document: the message is published unchanged, and the first of each task
-        is logged.
-    cost_of
-        Returns how much work a task is, as in ``Store.submit``: a number; 0 or None if
-        unknown.
-
-    ``store`` is a ``docpriority.Store``; an ``AsyncStore`` cannot be used.
+    ``customer_of`` names the customer whose document a task is: a ``str``; None, or an empty name, if it is none.
+    ``cost_of`` returns how much work a task is, as in ``Store.submit``; 0 or None if unknown.
     """
     if isinstance(app, Proxy):  # as celery.current_app is
         app = app._get_current_object()
