@@ -169,15 +169,7 @@ export interface StoreOptions {
   fallback?: boolean;
 }
 
-export interface CallOptions {
-  /**
-   * Ends the call early: with NotCounted if nothing was sent yet, else with OutcomeUnknown. If it is
-   * AbortSignal.timeout, the fallback answers.
-   */
-  signal?: AbortSignal;
-}
-
-export interface SubmitOptions extends CallOptions {
+export interface SubmitOptions {
   /**
    * How much work the document is, in any unit that all documents share: pages, tokens, bytes. It is compared
    * with what is usual among the customers of this store. Default: 0, unknown: then the times passed to done
@@ -191,11 +183,9 @@ export interface SubmitOptions extends CallOptions {
   delay?: number;
 }
 
-/** One of the documents of {@link Store.submitN}, with the fields of {@link SubmitOptions}. */
-export interface Document {
+/** One of the documents of {@link Store.submitN}. */
+export interface Document extends SubmitOptions {
   id: Name;
-  cost?: number;
-  delay?: number;
 }
 
 /**
@@ -210,10 +200,10 @@ export class Store {
   constructor(client: RedisClient, options?: StoreOptions);
 
   /** Counts one document, at most once: after an OutcomeUnknown do not call again, and go on with level 1. */
-  next(customer: Name, options?: CallOptions): Promise<Decision>;
+  next(customer: Name): Promise<Decision>;
 
   /** Counts n documents, 1 to 1,000,000, like n calls of next: all of them or none. */
-  nextN(customer: Name, n: number, options?: CallOptions): Promise<Decision[]>;
+  nextN(customer: Name, n: number): Promise<Decision[]>;
 
   /**
    * Decides about a document by its load, and makes it pending until {@link Store.done}. It may always be
@@ -222,23 +212,23 @@ export class Store {
   submit(customer: Name, document: Name, options?: SubmitOptions): Promise<Decision>;
 
   /** Submits 1 to 100 documents, in order, all of them or none. A plain id is a document of unknown cost that is due now. */
-  submitN(customer: Name, documents: readonly (Document | Name)[], options?: CallOptions): Promise<Decision[]>;
+  submitN(customer: Name, documents: readonly (Document | Name)[]): Promise<Decision[]>;
 
   /**
    * Ends a document's pending state, and returns how long it was due and at which level; undefined if it was
    * not pending, or if Redis does not answer and is told later. took is the processing time in milliseconds,
    * 0 (the default) if unknown. It may always be repeated: a second done does nothing.
    */
-  done(customer: Name, document: Name, took?: number, options?: CallOptions): Promise<Ended | undefined>;
+  done(customer: Name, document: Name, took?: number): Promise<Ended | undefined>;
 
   /** Ends 1 to 1000 documents; took is the time for all of them together. Returns those that were pending. */
-  doneN(customer: Name, documents: readonly Name[], took?: number, options?: CallOptions): Promise<Ended[]>;
+  doneN(customer: Name, documents: readonly Name[], took?: number): Promise<Ended[]>;
 
   /** Returns what is known about a customer, and changes nothing. */
-  peek(customer: Name, options?: CallOptions): Promise<State>;
+  peek(customer: Name): Promise<State>;
 
   /** Forgets everything known about the customer, though an account still counts its user's documents. */
-  reset(customer: Name, options?: CallOptions): Promise<void>;
+  reset(customer: Name): Promise<void>;
 
   /** Returns a customer's keys, as bytes. */
   keys(customer: Name): Keys;

@@ -4,9 +4,8 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { createClientPool, createSentinel } from 'redis';
-import { NotCounted, Store } from 'docpriority';
+import { Store } from 'docpriority';
 import { MemoryStore } from 'docpriority/testing';
-import { Fallback } from '../src/fallback.js';
 import { Memory } from '../src/memory.js';
 import { policiesOf } from '../src/policy.js';
 import { clients, oddSettings } from './clients.mjs';
@@ -26,14 +25,10 @@ describe('a wrong call is refused before anything is sent', () => {
     'a cost of another name': [() => store.submitN('acme', [{ id: 'a', costs: 5 }]), { message: 'docpriority: a document: there is no "costs", only id, cost, delay' }],
     'a delay before now': [() => store.submit('acme', 'd', { delay: -1 }), RangeError],
     'a delay of more than a year': [() => store.submitN('acme', [{ id: 'a', delay: 31_536_000_001 }]), { message: 'docpriority: a delay must be 0 to 31536000000 milliseconds, a year, not 31536000001' }],
-    'a cost for all documents': [() => store.submitN('acme', ['a'], { cost: 5 }), TypeError],
     'a document without an id': [() => store.submitN('acme', [{ cost: 5 }]), TypeError],
     'a number for a document': [() => store.submitN('acme', ['a', 5]), { message: "docpriority: a document: an id, or an object such as { id: 'invoice-4711', cost: 12 }, is needed, not Number" }],
     'a number in a string': [() => store.nextN('acme', '3'), TypeError],
     'options for a time': [() => store.done('acme', 'd', {}), TypeError],
-    'a document for options': [() => store.next('acme', 'd'), { message: 'docpriority: the second argument of next: an object such as { signal } is needed, not String' }],
-    'no signal': [() => store.next('acme', { signal: {} }), TypeError],
-    'an unknown option': [() => store.next('acme', { timeout: 5 }), TypeError],
     'a promise of a tier': [() => new Store(client, { tiers: { gold: {} }, tierOf: async () => 'gold' }).next('acme'), TypeError],
   };
   for (const [name, [call, error]] of Object.entries(calls)) test(name, () => assert.rejects(call, error));
@@ -112,7 +107,6 @@ describe('a store in memory', () => {
     assert.throws(() => new MemoryStore({ clock: 5 }), TypeError);
     assert.throws(() => new MemoryStore({ interval: 5 }), TypeError);
     await assert.rejects(store.next(''), RangeError);
-    await assert.rejects(store.next('acme', { signal: AbortSignal.abort() }), NotCounted);
     await store.submit('acme', 'b');
     store.clear();
     assert.equal((await store.peek('acme')).rule, 'unknown');
@@ -133,31 +127,6 @@ describe('a store in memory', () => {
     const [, evicted, , kept] = memory.run('done', 'flood', ['0', '', Buffer.from('e90'), Buffer.from('e91')], settings);
     assert.deepEqual([evicted, kept > 0, memory.size], [0, true, 9]);
   });
-});
-
-test("a caller's own deadline opens no circuit, but has the store find out whether Redis answers", async () => {
-  let isAway = false;
-  let asked = 0;
-  const fallback = new Fallback(async (_, signal) => {
-    asked++;
-    if (isAway || signal) throw new NotCounted('docpriority: no answer');
-    return [1, 0];
-  });
-  const call = (signal) => fallback.answer({ script: 'next', name: 'acme', args: [], tier: settings }, signal);
-  const impatient = async () => {
-    assert.ok((await call(AbortSignal.abort(new DOMException('too late', 'TimeoutError')))).degraded);
-    await fallback.probing;
-    return fallback.degraded;
-  };
-  for (let i = 0; i < 12; i++) assert.equal(await impatient(), false);
-  isAway = true;
-  for (let i = 0; i < 10; i++) assert.equal(await impatient(), true);
-  await call(); // it tries
-  asked = 0;
-  await call();
-  assert.equal(asked, 0);
-  isAway = false;
-  assert.equal(await impatient(), false);
 });
 
 test('customers leave the memory when their counts are over and their recent documents have faded', () => {

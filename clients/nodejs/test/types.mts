@@ -32,16 +32,16 @@ memory.setOverride('acme', undefined);
 memory.clear();
 stores.push(member, memory, new MemoryStore());
 
-export async function use(store: Store, signal: AbortSignal): Promise<number> {
+export async function use(store: Store): Promise<number> {
   try {
-    const decision: Decision = await store.next('acme', { signal });
+    const decision: Decision = await store.next('acme');
     const { level, count, pending, load, resetIn }: { level: number; count: number; pending: number; load: number; resetIn: number } = decision;
     const documents: Document[] = [{ id: 'a', cost: 3, delay: 5 }, { id: Buffer.from('b') }];
-    const all: Decision[] = [...(await store.nextN('acme', 3)), ...(await store.submitN(new Uint8Array([1]), [...documents, 'c'], { signal }))];
+    const all: Decision[] = [...(await store.nextN('acme', 3)), ...(await store.submitN(new Uint8Array([1]), [...documents, 'c']))];
     await store.submit('acme', 'a');
-    await store.submit('acme', 'a', { cost: 12.5, delay: 3_600_000, signal });
+    await store.submit('acme', 'a', { cost: 12.5, delay: 3_600_000 });
     const ended: Ended | undefined = await store.done('acme', 'a', 12.5);
-    const others: Ended[] = await store.doneN('acme', ['a'] as const, 5, { signal });
+    const others: Ended[] = await store.doneN('acme', ['a'] as const, 5);
     const state: State = await store.peek('acme');
     const rule: 'byCount' | 'byLoad' | 'unknown' = state.rule;
     const bounds: Bounds | undefined = state.bounds;
