@@ -12,30 +12,22 @@ Name = Union[str, bytes]
 
 @dataclass(frozen=True)
 class Document:
-    """A document for ``submit_n``. Immutable."""
+    """A document for ``submit_n``: its id, unique within its customer, and as in ``submit`` its cost and delay.
+    Immutable."""
 
     id: Name
-    """Unique within its customer."""
-
     cost: float = 0
-    """As in ``submit``; 0 means that it is not known."""
-
     delay: Union[timedelta, float] = 0
-    """As in ``submit``; 0 means that it is due now."""
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of one customer in Redis."""
+    """The keys of one customer in Redis: of the count, which ``next`` writes, of the pending documents, which ``submit``
+    writes, and of the operators' override."""
 
     count: bytes
-    """The key of the count, which ``next`` writes."""
-
     pending: bytes
-    """The key of the pending documents, which ``submit`` writes."""
-
     override: bytes
-    """The key of the operators' override for the customer."""
 
 
 def bytes_of(what: str, name: Name) -> bytes:

@@ -35,35 +35,29 @@ class ResetMode(enum.Enum):
 class Policy:
     """The numbers of the two rules. ``Policy()`` is the default policy.
 
-    All processes that share a prefix, in any language, need the same policies.
+    thresholds
+        The table of ``next``: strictly descending counts, at most 254, each from -2**53 to 2**53. A count below the first
+        has level 2 or a later one, below the second 3, and so on.
+    reset_interval, reset_mode
+        How long a customer must pause to be reset by ``next``, whole milliseconds, at least 1; and when that begins.
+    loads
+        The table of ``submit``: strictly ascending loads, each from a millionth to a billion. A load above the first has
+        level 2 or a later one, above the second 3, and so on; above the last, a document is a flood's. The default is 8,
+        64, 512, 8192, 32768, or fewer of them if ``thresholds`` give fewer than six levels.
+    turns
+        The number of extra levels in which floods take turns: of a customer's pending documents of a flood, the
+        ⌈4096^(k/turns)⌉-th and later ones go k levels further. Loads and turns give at most 255 levels. 0 means the
+        default: with ``loads`` none, without them the number of levels that ``thresholds`` give beyond the loads'.
+    in_order
+        Whether no document gets an earlier level by ``submit`` than the newest pending one of its customer.
     """
 
     thresholds: Sequence[int] = (-2, -4, -6, -8, -10, -12, -14, -20)
-    """The table of ``next``: strictly descending counts, at most 254, each from -2**53 to 2**53. A count below the
-    first has level 2 or a later one, below the second 3, and so on. An empty table gives one level."""
-
     reset_interval: timedelta = timedelta(seconds=1500)
-    """How long a customer must pause to be reset by ``next``: whole milliseconds, at least 1."""
-
     reset_mode: ResetMode = ResetMode.SINCE_LAST_UPDATE
-    """When the interval begins."""
-
     loads: Sequence[float] = None  # type: ignore[assignment]  # filled by __post_init__
-    """The table of ``submit``: strictly ascending loads, each from a millionth to a billion. A load above the first has
-    level 2 or a later one, above the second 3, and so on. The default is 8, 64, 512, 8192, 32768, or fewer of them if
-    ``thresholds`` give fewer than six levels. Empty means that every document is beyond the last load."""
-
     turns: int = 0
-    """The number of extra levels after the one for documents beyond the last load, so that customers who flood at the
-    same time take turns. Among a customer's pending documents beyond the last load, the ⌈4096^(k/turns)⌉-th and later
-    ones go k levels further: with three turns, the first 15 stay, the next 240 go one level further, and so on. Loads
-    and turns give at most 255 levels. 0 means the default: with ``loads`` none, without them the number of levels that
-    ``thresholds`` give beyond the loads', three for nine levels."""
-
     in_order: bool = False
-    """Whether no document gets an earlier level by ``submit`` than the newest pending one of its customer: for customers
-    who want their own documents in order. It makes a customer's later documents wait for their earlier ones, and changes
-    little for others."""
 
     _ascending: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _millionths: tuple[int, ...] = field(init=False, repr=False, compare=False)
