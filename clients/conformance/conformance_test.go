@@ -72,7 +72,7 @@ func TestMain(m *testing.M) {
 }
 
 // conform runs the checks of a port that make sense with its client.
-func conform(t *testing.T, p port) {
+func conform(t *testing.T, p *port) {
 	for _, c := range checks {
 		if c.where == onOneServer && p.cluster || c.where == onACluster && !p.cluster || p.brief && c.where != onACluster {
 			continue
@@ -89,7 +89,7 @@ func TestPort(t *testing.T) {
 	if *command == "" {
 		t.Skip("-driver names no port: see README.md")
 	}
-	conform(t, port{command: strings.Fields(*command), dir: "../..", client: *library, cluster: *cluster, partial: true})
+	conform(t, &port{tb: t, command: strings.Fields(*command), dir: "../..", client: *library, cluster: *cluster, partial: true})
 }
 
 func TestPython(t *testing.T) {
@@ -116,7 +116,7 @@ func libraries(first, second string, clusters ...string) []string {
 }
 
 // python returns the port to Python, which is run as it is.
-func python(t *testing.T, client string) port {
+func python(t *testing.T, client string) *port {
 	t.Helper()
 	program := ""
 	// Debian's packages are for Debian's python3, which need not be the first on the PATH.
@@ -128,18 +128,18 @@ func python(t *testing.T, client string) port {
 	if program == "" {
 		redistest.Skip(t, "no python3 has redis-py: apt-get install python3 python3-redis")
 	}
-	return port{
-		command: []string{program, "conformance/driver.py"}, dir: "../../clients/python",
+	return &port{
+		tb: t, command: []string{program, "conformance/driver.py"}, dir: "../../clients/python",
 		env:    append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), // the checkout stays clean
 		client: client, cluster: strings.HasSuffix(client, "cluster"), brief: strings.HasSuffix(client, "cluster") && !*all,
 	}
 }
 
 // node returns the port to Node.js, in a copy with what it depends on.
-func node(t *testing.T, client string) port {
+func node(t *testing.T, client string) *port {
 	t.Helper()
-	return port{
-		command: []string{"node", "conformance/driver.mjs"}, dir: nodetest.Client(t),
+	return &port{
+		tb: t, command: []string{"node", "conformance/driver.mjs"}, dir: nodetest.Client(t),
 		client: client, cluster: strings.HasSuffix(client, "cluster"), brief: strings.HasSuffix(client, "cluster") && !*all,
 	}
 }

@@ -130,12 +130,39 @@ type driver struct {
 	why     error // it is gone
 }
 
-// start starts a driver, which ends with the check at the latest.
-func start(tb testing.TB, p port) *driver {
-	tb.Helper()
+// start returns a driver: one that a check has left, because most of a check's time is a process's
+// start, or a new one, which ends with the test of the port at the latest.
+func (w *world) start() *driver {
+	w.Helper()
+	p := w.port
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var d *driver
+	if n := len(p.idle); n > 0 {
+		d, p.idle = p.idle[n-1], p.idle[:n-1]
+	} else {
+		d = startNew(p)
+	}
+	d.tb = w
+	w.Cleanup(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		select {
+		case <-d.gone:
+		default:
+			if !w.Failed() {
+				p.idle = append(p.idle, d)
+			}
+		}
+	})
+	return d
+}
+
+func startNew(p *port) *driver {
+	p.tb.Helper()
 	d := &driver{
-		tb: tb, process: exec.Command(p.command[0], p.command[1:]...),
-		said: new(tail), gone: make(chan struct{}), waiting: make(map[int64]chan response),
+		process: exec.Command(p.command[0], p.command[1:]...),
+		said:    new(tail), gone: make(chan struct{}), waiting: make(map[int64]chan response),
 	}
 	d.process.Dir, d.process.Env, d.process.Stderr = p.dir, p.env, d.said
 	output, err := d.process.StdoutPipe()
@@ -143,9 +170,9 @@ func start(tb testing.TB, p port) *driver {
 		d.input, err = d.process.StdinPipe()
 	}
 	if err != nil {
-		tb.Fatal(err)
+		p.tb.Fatal(err)
 	}
-	d.wait = redistest.StartProgram(tb, d.process)
+	d.wait = redistest.StartProgram(p.tb, d.process)
 	go d.listen(output)
 	return d
 }

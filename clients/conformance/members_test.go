@@ -41,7 +41,7 @@ func TestMembers(t *testing.T) {
 	m := &members{T: t, client: cluster.Client(), stores: map[string]priority.Store{"go": member}}
 	m.got.ByCount, m.got.ByLoad = make(map[priority.Level]int64), make(map[priority.Level]int64)
 	var drivers []*driver
-	open := func(name string, p port, options fields) {
+	open := func(name string, p *port, options fields) {
 		options["join"], options["as"] = true, name
 		d := (&world{TB: t, port: p}).open(cluster.Masters[0].Addr, enough, options)
 		d.must("peek", fields{"customer": []byte("acme")}) // some join with their first call

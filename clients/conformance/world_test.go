@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 // port is a port to check: its driver, and which of its client libraries.
 type port struct {
+	tb      testing.TB
 	command []string
 	dir     string   // where the command runs
 	env     []string // nil: this process's
@@ -25,6 +27,9 @@ type port struct {
 	cluster bool     // the client wants a Redis Cluster
 	partial bool     // it may lack what is optional
 	brief   bool     // only what it does on a cluster is checked
+
+	mu   sync.Mutex
+	idle []*driver // that checks have left
 }
 
 // patience is how long a driver may take for an answer whatever its timeout is, so
@@ -41,7 +46,7 @@ const (
 // world is what one check has: a port, and servers that end with the check.
 type world struct {
 	testing.TB
-	port port
+	port *port
 }
 
 // optional are the options of open that a port need not support.
@@ -99,7 +104,7 @@ func (s *site) awaitWhole(w *world) {
 // where the port does not support one of them.
 func (w *world) open(addr string, timeout int64, options fields) *driver {
 	w.Helper()
-	d := start(w, w.port)
+	d := w.start()
 	w.reopen(d, addr, timeout, options)
 	return d
 }

@@ -62,7 +62,7 @@ def open_store(request: dict[str, Any]) -> Any:
 
 
 def policy_of(fields: dict[str, Any]) -> docpriority.Policy:
-    given = {name: fields[name] for name in ("thresholds", "loads", "turns", "in_order") if name in fields}
+    given: dict[str, Any] = {name: fields[name] for name in ("thresholds", "loads", "turns", "in_order") if name in fields}
     if "reset_interval_ms" in fields:
         given["reset_interval"] = timedelta(milliseconds=fields["reset_interval_ms"])
     if "reset_mode" in fields:
@@ -136,6 +136,13 @@ async def answer(store: Any, request: dict[str, Any], threads: ThreadPoolExecuto
     return answer_of(request["do"], await asyncio.get_running_loop().run_in_executor(threads, call, store))
 
 
+async def close(store: Any, threads: ThreadPoolExecutor) -> None:
+    if isinstance(store, docpriority.AsyncStore):
+        await store.close()
+    elif store is not None:
+        await asyncio.get_running_loop().run_in_executor(threads, store.close)
+
+
 async def main() -> None:
     loop, threads, store = asyncio.get_running_loop(), ThreadPoolExecutor(64), None
     calls: set[asyncio.Task[None]] = set()
@@ -150,6 +157,7 @@ async def main() -> None:
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         request = json.loads(line)
         if request["do"] == "open":
+            await close(store, threads)
             try:
                 store, fields = open_store(request), {}
             except Exception as error:
@@ -158,10 +166,7 @@ async def main() -> None:
         else:
             calls = {call for call in calls if not call.done()} | {asyncio.ensure_future(serve(store, request))}
     await asyncio.gather(*calls)
-    if isinstance(store, docpriority.AsyncStore):
-        await store.close()
-    elif store is not None:
-        await loop.run_in_executor(threads, store.close)
+    await close(store, threads)
 
 
 if __name__ == "__main__":
