@@ -40,6 +40,10 @@ _DROPPED = (
 class Connections:
     """Makes the connections of one store."""
 
+    connection_class: Any
+    most: int  # connections to one server
+    _settings: dict[str, Any]
+
     def __init__(self, client: Any, timeout: float, package: Any) -> None:
         self._client = client  # a Sentinel's pool lives as long as its client
         self.timeout = timeout
