@@ -121,7 +121,6 @@ type driver struct {
 	process *exec.Cmd
 	input   io.WriteCloser
 	wait    func() error  // until the process has ended
-	said    *tail         // on its standard error
 	gone    chan struct{} // it has ended, or said what is no answer
 
 	mu      sync.Mutex
@@ -161,10 +160,9 @@ func (w *world) start() *driver {
 func startNew(p *port) *driver {
 	p.tb.Helper()
 	d := &driver{
-		process: exec.Command(p.command[0], p.command[1:]...),
-		said:    new(tail), gone: make(chan struct{}), waiting: make(map[int64]chan response),
+		process: exec.Command(p.command[0], p.command[1:]...), gone: make(chan struct{}), waiting: make(map[int64]chan response),
 	}
-	d.process.Dir, d.process.Env, d.process.Stderr = p.dir, p.env, d.said
+	d.process.Dir, d.process.Env, d.process.Stderr = p.dir, p.env, p.tb.Output()
 	output, err := d.process.StdoutPipe()
 	if err == nil {
 		d.input, err = d.process.StdinPipe()
@@ -269,7 +267,7 @@ func (d *driver) ask(do string, f fields) response {
 	d.tb.Helper()
 	r, err := d.try(do, f)
 	if err != nil {
-		d.tb.Fatalf("%v%s", err, d.said)
+		d.tb.Fatal(err)
 	}
 	return r
 }
@@ -297,10 +295,10 @@ func (d *driver) end() {
 	select {
 	case <-d.gone:
 		if d.why != errEnded {
-			d.tb.Fatalf("at the end of its input: %v%s", d.why, d.said)
+			d.tb.Fatalf("at the end of its input: %v", d.why)
 		}
 	case <-time.After(patience):
-		d.tb.Fatalf("the driver has not ended within %v of the end of its input%s", patience, d.said)
+		d.tb.Fatalf("the driver has not ended within %v of the end of its input", patience)
 	}
 }
 
@@ -327,27 +325,4 @@ func documents(ids ...string) [][]byte {
 		list[i] = []byte(id)
 	}
 	return list
-}
-
-// tail keeps the end of what a driver logs.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (t *tail) Write(text []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, text...)
-	t.text = t.text[max(0, len(t.text)-2000):]
-	return len(text), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.text) == 0 {
-		return ""
-	}
-	return "; its last words: " + string(t.text)
 }

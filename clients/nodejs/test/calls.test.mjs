@@ -80,14 +80,6 @@ describe('a store in memory', () => {
     assert.throws(() => store.advance(-1), RangeError);
   });
 
-  test('compares the costs of documents, and takes plain ids for documents of unknown cost', async () => {
-    const store = new MemoryStore();
-    for (const customer of ['a', 'b', 'c']) await store.submit(customer, 'd', { cost: 5 });
-    const decisions = await store.submitN('acme', [{ id: 'big', cost: 20 }, { id: 'unknown' }, 'plain', Buffer.from('bytes')]);
-    assert.deepEqual(decisions.map(({ load }) => load), [4, 4, 9, 16]);
-    assert.equal((await store.doneN('acme', ['big', 'unknown', 'plain', 'bytes'])).length, 4);
-  });
-
   test('has overrides, tiers, errors and options like a store on Redis', async () => {
     const store = new MemoryStore({ policy: { turns: 6 }, tiers: { gold: { thresholds: [-1] } }, tierOf: (customer) => customer, lease: 1_000 });
     assert.equal(store.last, 12);
