@@ -1,7 +1,12 @@
 """Memory answers while Redis does not."""
 
+import asyncio
+import logging
+import signal
 import unittest
+from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 from unittest import mock
 
 import docpriority
@@ -9,6 +14,59 @@ from docpriority import _fallback
 from docpriority._calls import Calls
 from docpriority._fallback import Fallback
 from docpriority._policy import Policy
+
+from .support import SHORT, StoreCase, eventually, needs_redis
+
+logging.getLogger("docpriority").addHandler(logging.NullHandler())
+
+
+@needs_redis
+class Fallbacks(StoreCase):
+    def setUp(self) -> None:
+        super().setUp()
+        probe = mock.patch.object(_fallback, "_PROBE_SECONDS", 0.05)
+        probe.start()
+        self.addCleanup(probe.stop)
+
+    def test_callers_who_give_up_have_redis_probed(self) -> None:
+        proxy = self.proxy()
+        store = self.open(proxy.url, timeout=SHORT, fallback=True)
+        eventually(lambda: store.next("acme").degraded, lambda degraded: not degraded)
+        proxy.hold()
+
+        def degraded() -> bool:
+            self.give_up(store, 0.05)
+            return bool(store.degraded)
+
+        eventually(degraded, bool)
+        self.assertTrue(store.next("acme").degraded)
+        proxy.release()
+        eventually(lambda: store.next("acme").degraded, lambda degraded: not degraded)
+
+    def give_up(self, store: Any, seconds: float) -> None:
+        """Calls a store and waits for so long at most."""
+        if self.asynchronous:
+
+            async def call() -> None:
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(store.store.next("acme"), seconds)
+
+            return self.loop.run(call())
+
+        class Impatience(Exception):
+            pass
+
+        def ring(*_: Any) -> None:
+            raise Impatience
+
+        before = signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        with suppress(Impatience):
+            try:
+                store.next("acme")
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class Breakers(unittest.TestCase):
@@ -22,7 +80,7 @@ class Breakers(unittest.TestCase):
 
     def failing(self, times: int = 1) -> None:
         for _ in range(times):
-            self.fallback.failed(docpriority.NotCountedError("told to"))
+            self.fallback.failed(self.calls.peek("acme"), docpriority.NotCountedError("told to"))
 
     def test_ten_failures_in_a_row_open_it_and_one_call_a_second_probes(self) -> None:
         with self.assertLogs("docpriority") as logged:

@@ -102,8 +102,11 @@ class Base(Generic[Client]):
             if self._fallback.asks_redis():
                 try:
                     result = yield from course(call, self._nodes, deadline)
+                except GeneratorExit:
+                    self._fallback.gave_up(call)
+                    raise
                 except PriorityError as error:
-                    if not self._fallback.failed(error, deadline.was_mostly_paused()):
+                    if not self._fallback.failed(call, error, deadline.was_mostly_paused()):
                         raise
                 else:
                     self._fallback.succeeded(call)
@@ -115,6 +118,21 @@ class Base(Generic[Client]):
             if self._calls.window is not None and documents > 0:
                 self._calls.window.failed(error, documents)
             raise
+
+    def _probe(self) -> Optional[Steps[None]]:
+        """Returns a call that finds out whether Redis answers, if a caller gave up before it could."""
+        key = self._fallback.to_probe() if self._fallback is not None else b""
+        return self._probing(self._fallback, self._calls.probe(key)) if self._fallback is not None and key else None
+
+    def _probing(self, fallback: Fallback, call: Call[Any]) -> Steps[None]:
+        answers, deadline = fallback.answers, Deadline(self._timeout)
+        try:
+            yield from course(call, self._nodes, deadline)
+        except PriorityError as error:
+            if fallback.answers == answers:  # else a part of Redis answers
+                fallback.failed(call, error, deadline.was_mostly_paused(), decides=True)
+        else:
+            fallback.succeeded(call)
 
 
 def _seconds(timeout: Union[timedelta, float]) -> float:

@@ -221,6 +221,11 @@ class Calls:
         # follow.lua returns any string.
         return Call("override", plain_script("follow"), [self.keys(name).override], [b""], Lost.CHANGES_NOTHING, 1, read, takes=(int, bytes))
 
+    def probe(self, key: bytes) -> Call[State]:
+        """Returns a call about the customer of a key, which changes nothing."""
+        tagged = key.rpartition(b":")[0]
+        return Call("probe", self.script("peek", Policy()), [tagged + b":count", tagged + b":pending"], (), Lost.CHANGES_NOTHING, 20, _state)
+
     def _decided(self, rule: str, customer: bytes, decisions: list[Decision]) -> list[Decision]:
         if self.window is not None:
             self.window.decided(rule, customer, decisions)

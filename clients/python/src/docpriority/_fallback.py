@@ -20,8 +20,8 @@ _log = logging.getLogger("docpriority")
 
 
 class Fallback:
-    """Answers calls that Redis did not. After ten failures in a row it answers all calls at once, except one a
-    second, which asks Redis. Once Redis has counted a document again, memory forgets its customer, and all customers if it
+    """Answers calls that Redis did not. After ten failures in a row, or one of a probe, it answers all calls at once,
+    except one a second, which asks Redis. Once Redis has counted a document again, memory forgets its customer, and all customers if it
     had answered all calls."""
 
     def __init__(self, new_memory: Callable[[], Memory]) -> None:
@@ -33,6 +33,8 @@ class Fallback:
         self._lock = threading.RLock()  # a signal's handler may call the store, too
         self._failures = 0
         self._probe_at = self._log_at = 0.0
+        self.answers = 0  # of Redis
+        self._given_up = b""
         self._logged = False  # whether the log says that Redis does not answer
         self._forget()
         self._pid = os.getpid()  # at the end, because other threads go on once they see it
@@ -59,6 +61,19 @@ class Fallback:
             self._probe_at = now + _PROBE_SECONDS
             return True
 
+    def gave_up(self, call: Call[Any]) -> None:
+        """A caller, or an event loop that was paused, did not wait until Redis could answer, which says nothing about
+        Redis: the next call has it probed."""
+        self._given_up = call.keys[0]
+
+    def to_probe(self) -> bytes:
+        """Returns a key of a customer for whom Redis must be probed, or nothing."""
+        key, now = self._given_up, time.monotonic()
+        if not key or now < self._probe_at:
+            return b""
+        self._given_up, self._probe_at = b"", now + _PROBE_SECONDS
+        return key
+
     def succeeded(self, call: Call[Any]) -> None:
         """Redis answered. Memory's counts are forgotten only when Redis counts again: a full Redis still accepts
         ``done``."""
@@ -76,22 +91,23 @@ class Fallback:
         call.by_memory(self.memory)
 
     def _answered(self) -> None:
+        self.answers += 1
         if self._failures:
             with self._lock:
                 if self._logged:
                     _log.info("docpriority: Redis answers again: levels come from the fleet's numbers")
                 self._failures, self._logged = 0, False
 
-    def failed(self, error: PriorityError, after_pause: bool = False) -> bool:
-        """Redis did not answer, or an event loop that was paused did not wait until it could, which says nothing about
-        Redis. Reports whether memory answers."""
+    def failed(self, call: Call[Any], error: PriorityError, after_pause: bool = False, decides: bool = False) -> bool:
+        """Redis did not answer, a call or a probe that decides by itself. Reports whether memory does."""
         if isinstance(error, CorruptError):
             self._answered()
             return False
         if after_pause:
+            self.gave_up(call)
             return True
         with self._lock:
-            self._failures += 1
+            self._failures = max(self._failures + 1, _MOST_FAILURES if decides else 0)
             now = time.monotonic()
             self._probe_at = now + _PROBE_SECONDS
             if self._failures >= _MOST_FAILURES:

@@ -119,6 +119,9 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
     def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
         if self._member is not None:
             self._member.begin()
+        probe = self._probe()
+        if probe is not None:
+            self._threads.start(self._threads.run_steps, probe)
         return self._threads.run(self._steps(make, documents))
 
 
@@ -191,4 +194,7 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
     async def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
         if self._member is not None and not self._closed:
             self._member.begin()
+        probe = self._probe()
+        if probe is not None:
+            self._tasks.start(self._tasks.run_steps, probe)
         return await self._tasks.run(self._steps(make, documents))
