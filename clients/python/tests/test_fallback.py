@@ -9,6 +9,8 @@ from datetime import timedelta
 from typing import Any
 from unittest import mock
 
+import redis
+
 import docpriority
 from docpriority import _fallback
 from docpriority._calls import Calls
@@ -97,3 +99,12 @@ class Breakers(unittest.TestCase):
             self.assertEqual([self.fallback.asks_redis() for _ in range(3)], [True, False, False])
         self.fallback.succeeded(self.calls.next_n("acme", 1))
         self.assertTrue(self.fallback.asks_redis() and not self.fallback.degraded)
+
+    def test_a_full_redis_that_takes_dones_does_not_count(self) -> None:
+        full = docpriority.NotCountedError("full")
+        full.__cause__ = redis.ResponseError("OOM command not allowed when used memory > 'maxmemory'.")
+        self.fallback.failed(self.calls.next_n("acme", 1), full)
+        self.fallback.succeeded(self.calls.done_n("acme", ["a"], timedelta()))
+        self.assertTrue(self.fallback.degraded)
+        self.fallback.succeeded(self.calls.next_n("acme", 1))
+        self.assertFalse(self.fallback.degraded)

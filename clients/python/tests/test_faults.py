@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import sys
+import threading
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +14,10 @@ import redis
 import redis.asyncio
 
 import docpriority
-from docpriority import NotCountedError, _course
+from docpriority import NotCountedError, _course, _lock
 from docpriority._calling import _finish
 from docpriority._course import Deadline
+from docpriority._report import Window
 
 from .support import HOST, LONG, PORT, SHORT, Loop, Proxy, StoreCase, eventually, needs_redis, prefix
 
@@ -100,6 +102,28 @@ class Processes(unittest.TestCase):
                     break
                 self.assertEqual(store.next(f"customer {first} {raised}").count, 0)
             self.assertGreater(raised, 50)
+
+    def test_an_exception_of_a_signal_keeps_no_other_thread_waiting(self) -> None:
+        store = docpriority.Store(redis.Redis("127.0.0.1", 1), prefix=prefix(), timeout=0.01, fallback=True)
+        self.addCleanup(store.close)
+        store._calls.window = Window()
+        for _ in range(10):
+            store.done("acme", "document")
+        store._fallback._probe_at = float("inf")  # type: ignore[union-attr]  # memory answers
+
+        def call() -> None:
+            store.submit("acme", "document")
+            store.done("acme", "document")
+
+        with mock.patch.object(_lock, "_LOST_AFTER", 0.01):
+            for raised in itertools.count(1):
+                if not self.limited(call, raised):
+                    break
+                other = threading.Thread(target=call, daemon=True)
+                other.start()
+                other.join(LONG)
+                self.assertFalse(other.is_alive(), raised)
+        self.assertGreater(raised, 50)
 
 
 @needs_redis

@@ -57,7 +57,7 @@ class Connections:
         self.connection_class, self._settings = template.connection_class, self._adapted(template.connection_kwargs)
         self.most = min(_MOST_CONNECTIONS, getattr(template, "max_connections", _MOST_CONNECTIONS))
         if isinstance(client, cluster):
-            self._settings.pop("redis_connect_func", None)  # by which a node would answer as a replica, and not name the master
+            self._settings["redis_connect_func"] = _on_connect(getattr(client, "user_on_connect_func", None))
         elif isinstance(template, package.sentinel.SentinelConnectionPool):
             # A pool without connections, of which they ask who is the master.
             self._sentinels = type(template)(
@@ -99,6 +99,18 @@ class Connections:
         settings = self._settings
         host, port = address or (settings.get("host", "localhost"), settings.get("port", 6379))
         return str(settings.get("path") or getattr(settings.get("connection_pool"), "service_name", f"{host}:{port}"))
+
+
+def _on_connect(callers_function: Any) -> Any:
+    """Returns the caller's function. The cluster's own may have a node answer as a replica, which does not name the master."""
+    if callers_function is None:
+        return None
+
+    def connected(connection: Any) -> None:
+        connection.on_connect()
+        callers_function(connection)
+
+    return connected
 
 
 def unsent(error: BaseException) -> Unsent:

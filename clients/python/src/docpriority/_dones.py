@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import threading
 import time
 from collections import Counter
 from dataclasses import replace
@@ -15,6 +14,7 @@ from ._calling import Calling
 from ._calls import Call
 from ._course import Deadline, Pause, Steps, course
 from ._errors import CorruptError, PriorityError
+from ._lock import Lock
 
 _log = logging.getLogger("docpriority")
 
@@ -33,7 +33,7 @@ class Dones:
 
     def _begin(self) -> None:
         """Begins without any, in this process: what a parent owes after a fork stays the parent's."""
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._owed: dict[tuple[bytes, ...], tuple[float, Call[Any]]] = {}  # by key and documents
         self._documents = 0
         self._until = math.inf

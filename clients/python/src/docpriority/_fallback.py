@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from typing import Any, Callable
 
 from ._calls import Call
+from ._classify import code_of
 from ._errors import CorruptError, PriorityError
+from ._lock import Lock
 from ._memory import Memory
 
 _MOST_FAILURES = 10  # in a row
@@ -30,10 +31,11 @@ class Fallback:
 
     def _begin(self) -> None:
         """Begins without failures, in this process."""
-        self._lock = threading.RLock()  # a signal's handler may call the store, too
+        self._lock = Lock()
         self._failures = 0
         self._probe_at = self._log_at = 0.0
         self.answers = 0  # of Redis
+        self._refuses = False  # to count, as when it is full, though it answers other calls
         self._given_up = b""
         self._logged = False  # whether the log says that Redis does not answer
         self._forget()
@@ -77,6 +79,9 @@ class Fallback:
     def succeeded(self, call: Call[Any]) -> None:
         """Redis answered. Memory's counts are forgotten only when Redis counts again: a full Redis still accepts
         ``done``."""
+        if self._refuses and not call.counts_for:
+            self.answers += 1
+            return
         self._answered()
         if call.counts_for and (self._redis_was_away or len(self.memory) > 0):
             with self._lock:
@@ -96,7 +101,7 @@ class Fallback:
             with self._lock:
                 if self._logged:
                     _log.info("docpriority: Redis answers again: levels come from the fleet's numbers")
-                self._failures, self._logged = 0, False
+                self._failures, self._logged, self._refuses = 0, False, False
 
     def failed(self, call: Call[Any], error: PriorityError, after_pause: bool = False, decides: bool = False) -> bool:
         """Redis did not answer, a call or a probe that decides by itself. Reports whether memory does."""
@@ -107,6 +112,7 @@ class Fallback:
             self.gave_up(call)
             return True
         with self._lock:
+            self._refuses = bool(call.counts_for) and code_of(error.__cause__) != ""
             self._failures = max(self._failures + 1, _MOST_FAILURES if decides else 0)
             now = time.monotonic()
             self._probe_at = now + _PROBE_SECONDS

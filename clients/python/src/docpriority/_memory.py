@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Callable
 
 from ._book import DAY, Book, Customer, judge
 from ._keys import account_of
+from ._lock import Lock
 from ._policy import Policy, ResetMode, whole_milliseconds
 
 _MOST_ENTRIES = 100_000  # customers and documents
@@ -36,7 +36,7 @@ class Memory:
         self._levels = levels
         self._lease = lease
         self._clock = clock
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._latest = 0  # time that the clock has shown
         self._customers: OrderedDict[bytes, Customer] = OrderedDict()  # least recently active first
         self._entries = 0

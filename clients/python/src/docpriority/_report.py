@@ -6,7 +6,6 @@ import base64
 import heapq
 import json
 import math
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,6 +14,7 @@ from typing import Any, Callable, NamedTuple
 
 from ._decision import Decision, Ended
 from ._errors import CorruptError, NotCountedError, OutcomeUnknownError
+from ._lock import Lock
 
 _STEPS = 12
 _STEP, _PART, _DAY = 5_000, 300_000, 86_400_000  # milliseconds, of the window, of the hour, and of a backlog
@@ -102,7 +102,7 @@ class Window:
     def __init__(self, clock: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
         self._clock = clock  # in milliseconds
         self._joined = clock()
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._minute, self._hour = _Steps(_STEP), _Steps(_PART)
         self._added = -1  # the latest step that the fleet's history has
         self._waiting: dict[bytes, _Latest] = {}  # decisions by load

@@ -35,7 +35,39 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
 
     ``client`` is a ``redis.Redis`` or a ``redis.cluster.RedisCluster``, and is left unchanged. The store takes its
     addresses and connection settings, and opens separate connections, at most 50 to each server, which ``close`` ends.
-    The constructor sends nothing. The README lists its settings.
+    So the client's retries do not matter. The constructor sends nothing.
+
+    prefix
+        Begins every key. Not empty, and no braces.
+    timeout
+        How long a call takes at most, retries included: a ``timedelta``, at most a day, or a number of seconds, at most
+        60. Connecting may take longer, in the background, as long as the client's own timeouts say.
+    policy
+        The numbers of both rules, for every customer without a tier.
+    tiers, tier_of
+        Policies by the name of a tier, none with more levels than ``policy``, and a function that names a customer's
+        tier; None, or any other name, means ``policy``. The function gets the customer as passed by the caller, and
+        must be safe for concurrent use. If it raises, so does the call, and nothing is sent.
+    lease
+        Bounds how long a submitted document without a ``done`` counts as pending: whole milliseconds, 1 s to a day.
+    overrides
+        Whether to apply the overrides that operators set for single customers: each decision then reads one more key.
+        A member always does.
+    accounts
+        Whether a customer ``"acme/mary"`` is the user mary of the account acme, split at the first slash: ``submit``
+        counts both, and ``next`` the user. Set it, alike in all processes, if customers can create ids: else one who
+        floods by a hundred ids is a hundred customers. Overrides are then read, and one of acme holds for its users who
+        have none.
+    join
+        Whether to be a member of the fleet: to follow the policies that operators set, which are read twice a second,
+        and to report every five seconds what the calls came to. ``last`` does not change, and policies with more levels
+        are not used. A daemon thread in each process does this from the first call on, and no call waits for it. What
+        operators should know is logged by the logger ``docpriority``.
+    name
+        What operators call this process, at most 100 bytes. By default, the host's name and the process's id.
+    fallback
+        Whether this process decides by itself while Redis does not answer, as the README says; None means the value of
+        ``join``. ``degraded`` is then set. ``reset``, and a key that holds something else, still raise.
 
     Every method may be called by many threads at once, and after a fork. Each raises ``TypeError`` or ``ValueError``
     for a wrong call, before anything is sent, and otherwise one of the three classes of ``PriorityError``. Calls that
