@@ -132,12 +132,6 @@ func TestPolicies(t *testing.T) {
 			store := offline(t, &priority.RedisOptions{Policy: shape.Policy.Priority(), Lease: vectors.Milliseconds(shape.Lease)})
 			filled := store.PolicyOf("acme")
 			shape.Loads, shape.Turns, shape.Last = filled.Loads, filled.Turns, int64(store.Last())
-			for i, level := range shape.Levels {
-				shape.Levels[i][1] = int64(filled.Level(level[0]))
-			}
-			for i, level := range shape.ByLoad {
-				shape.ByLoad[i][1] = int64(filled.LevelOfLoad(float64(level[0])/1e6, 0))
-			}
 			script := func(text string) string { return sha(vectors.Script(text, filled, store.Lease())) }
 			shape.SHA = map[string]string{"next": script(lua.Next), "submit": script(lua.Submit), "peek": script(lua.Peek)}
 		}
@@ -183,32 +177,6 @@ func TestCosts(t *testing.T) {
 					submitted.Add(step.Customer, cost)
 				}
 			}
-		}
-	})
-}
-
-func TestLoad(t *testing.T) {
-	type arithmetic struct {
-		Recent [][2]int64 `json:"recent"`
-		Left   [][2]int64 `json:"left"`
-		Loads  [][4]int64 `json:"loads"`
-		Turns  [][3]int64 `json:"turns"`
-	}
-	check(t, "load.json", func(file *arithmetic) {
-		now := time.UnixMilli(0)
-		for i, r := range file.Recent {
-			file.Recent[i][1] = fair.History{Fades: now.Add(vectors.Milliseconds(r[0]))}.Recent(now)
-		}
-		for i, l := range file.Left {
-			var h fair.History
-			h.Submitted(l[0], now)
-			file.Left[i][1] = h.Fades.Sub(now).Milliseconds()
-		}
-		for i, l := range file.Loads {
-			file.Loads[i][3] = fair.Load(l[0], l[1], l[2])
-		}
-		for i, turn := range file.Turns {
-			file.Turns[i][2] = int64(fair.Turn(turn[0], int(turn[1])))
 		}
 	})
 }

@@ -1,10 +1,12 @@
-package main
+package conformance_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,34 +23,34 @@ import (
 // members are the processes of one fleet, and what their callers got.
 type members struct {
 	*testing.T
-	client *redis.Client
+	client *redis.ClusterClient
 	stores map[string]priority.Store // by name; the queue of small has three levels
 	got    fleet.Totals
 }
 
-// Members in three languages report what their callers got, and follow what operators set.
+// Members in three languages, on a cluster, report what their callers got, and follow what operators set.
 func TestMembers(t *testing.T) {
 	t.Parallel() // it waits for reports most of the time
-	server := redistest.Start(t)
-	member, err := fleet.Join(server.Client(), &fleet.Options{
+	cluster := redistest.StartCluster(t, 3)
+	member, err := fleet.Join(cluster.Client(), &fleet.Options{
 		Name: "go", Store: priority.RedisOptions{Timeout: enough * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &members{T: t, client: server.Client(), stores: map[string]priority.Store{"go": member}}
+	m := &members{T: t, client: cluster.Client(), stores: map[string]priority.Store{"go": member}}
 	m.got.ByCount, m.got.ByLoad = make(map[priority.Level]int64), make(map[priority.Level]int64)
 	var drivers []*driver
-	open := func(name string, p port, options fields) {
+	open := func(name string, p *port, options fields) {
 		options["join"], options["as"] = true, name
-		d := (&world{TB: t, port: p}).open(server.Addr, enough, options)
+		d := (&world{TB: t, port: p}).open(cluster.Masters[0].Addr, enough, options)
 		d.must("peek", fields{"customer": []byte("acme")}) // some join with their first call
 		m.stores[name], drivers = remote{d: d}, append(drivers, d)
 	}
-	python := python(t, "redis")
-	open("python", python, fields{})
-	open("node", node(t, "ioredis"), fields{})
-	open("small", python, fields{"policy": vectors.Policy{Thresholds: []int64{-2, -4}, Interval: 1_500_000, Mode: "since_last_update"}})
+	open("python", python(t, "cluster"), fields{})
+	open("asyncio", python(t, "asyncio-cluster"), fields{})
+	open("node", node(t, "ioredis-cluster"), fields{})
+	open("small", node(t, "node-redis-cluster"), fields{"policy": vectors.Policy{Thresholds: []int64{-2, -4}, Interval: 1_500_000, Mode: "since_last_update"}})
 
 	waits := int64(0)
 	for name, store := range m.stores {
@@ -104,6 +106,25 @@ func TestMembers(t *testing.T) {
 		return got.Overridden == int64(len(m.stores))
 	})
 
+	const policiesKey = "priority:{control}:policies"
+	follow := func(what string, code control.Code, version int64) {
+		m.Helper()
+		m.awaitReports(what, func(_ fleet.Totals, reports map[string]fleet.Report) bool {
+			for name, r := range reports {
+				if name != "small" && (r.Following.Code != code || r.Following.Version != version) {
+					return false
+				}
+			}
+			return len(reports) == len(m.stores)
+		})
+	}
+	m.onAll("SET", policiesKey, "junk")
+	follow("they say that the policies are corrupt", control.Corrupt, 0)
+	m.onAll("DEL", policiesKey)
+	m.onAll("ACL", "SETUSER", "default", "resetkeys", "~priority:{fleet}:*")
+	follow("they say that they may not read the policies", control.Refused, 0)
+	m.onAll("ACL", "SETUSER", "default", "~*")
+
 	five := priority.Policy{Thresholds: []int64{0, -1, -2, -3}, ResetInterval: time.Hour}
 	version, err := admin.Apply(t.Context(), 0, priority.Policies{Policy: five}, change)
 	if err != nil {
@@ -127,6 +148,24 @@ func TestMembers(t *testing.T) {
 		}
 	}
 
+	m.onAll("DEL", policiesKey)
+	follow("they keep what Redis has lost", control.Lost, version)
+	reports, err := fleet.Read(t.Context(), m.client, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := []string{"priority:{fleet}:members"}
+	for _, r := range reports {
+		lost = append(lost, "priority:{fleet}:"+r.ID)
+	}
+	if err := m.client.Del(t.Context(), lost...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	m.awaitReports("they report again, and that Redis was emptied", func(_ fleet.Totals, reports map[string]fleet.Report) bool {
+		at, err := fleet.Emptied(t.Context(), m.client, "")
+		return len(reports) == len(m.stores) && err == nil && !at.IsZero()
+	})
+
 	for _, d := range drivers {
 		d.end()
 	}
@@ -135,6 +174,19 @@ func TestMembers(t *testing.T) {
 	}
 	m.awaitReports("all have left", func(_ fleet.Totals, reports map[string]fleet.Report) bool { return len(reports) == 0 })
 	m.checkHistory(waits)
+}
+
+// onAll sends a command to all masters. What one of them refuses is another one's.
+func (m *members) onAll(command ...any) {
+	m.Helper()
+	if err := m.client.ForEachMaster(m.Context(), func(ctx context.Context, master *redis.Client) error {
+		if err := master.Do(ctx, command...).Err(); err != nil && !strings.HasPrefix(err.Error(), "MOVED ") {
+			return err
+		}
+		return nil
+	}); err != nil {
+		m.Fatal(err)
+	}
 }
 
 // checkHistory checks that the history has what the callers of all members got.

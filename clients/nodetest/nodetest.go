@@ -1,71 +1,91 @@
-// Package nodetest installs a Node.js package of this repository for tests: in a copy,
-// so that nothing is written into the checkout.
+// Package nodetest makes copies of the Node.js client for tests, so that nothing is written into the checkout.
 package nodetest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority/internal/testing/redistest"
+	"github.com/docpriority/priority/internal/testing/vectors"
 )
 
-// Copy is a copy of what Node.js programs of this repository need of it. The zero Copy
-// is ready to use. A package's tests share one, and its TestMain removes it.
-type Copy struct {
-	once sync.Once
-	root string
-	err  error
-}
-
-// Install returns the copy of a folder, such as clients/nodejs, with what its
-// package-lock.json names installed by npm. root is the repository's.
-func (c *Copy) Install(tb testing.TB, root, folder string) string {
+// Client returns a copy of clients/nodejs with the packages that its tests need, which npm installs
+// once for all copies: into the user's cache, by the text of package.json.
+func Client(tb testing.TB) string {
 	tb.Helper()
 	redistest.Find(tb, "node", "nodejs npm")
 	npm := redistest.Find(tb, "npm", "nodejs npm")
-	c.once.Do(func() {
-		if c.root, c.err = os.MkdirTemp("", "nodejs-"); c.err != nil {
-			return
-		}
-		// Not node_modules, which a developer may have there.
-		for _, name := range []string{"vectors", folder + "/src", folder + "/test", folder + "/conformance"} {
-			c.err = errors.Join(c.err, os.CopyFS(filepath.Join(c.root, name), os.DirFS(filepath.Join(root, name))))
-		}
-		for _, name := range []string{"package.json", "package-lock.json", "README.md", "LICENSE"} {
-			text, err := os.ReadFile(filepath.Join(root, folder, name))
-			c.err = errors.Join(c.err, err, os.WriteFile(filepath.Join(c.root, folder, name), text, 0o644))
-		}
-		if c.err == nil {
-			c.err = install(npm, filepath.Join(c.root, folder))
-		}
-	})
-	if c.err != nil {
-		redistest.Skip(tb, c.err.Error())
+	root, err := vectors.Root()
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return filepath.Join(c.root, folder)
+	const client = "clients/nodejs"
+	here, there := filepath.Join(tb.TempDir(), client), filepath.Join(root, client)
+	for _, name := range []string{"src", "test", "conformance"} { // not node_modules, which a developer may have there
+		err = errors.Join(err, os.CopyFS(filepath.Join(here, name), os.DirFS(filepath.Join(there, name))))
+	}
+	for _, name := range []string{"package.json", "README.md", "LICENSE"} {
+		text, failed := os.ReadFile(filepath.Join(there, name))
+		err = errors.Join(err, failed, os.WriteFile(filepath.Join(here, name), text, 0o644))
+	}
+	err = errors.Join(err, os.CopyFS(filepath.Join(here, "../../vectors"), os.DirFS(filepath.Join(root, "vectors"))))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	installed, err := install(npm, filepath.Join(here, "package.json"))
+	if err != nil {
+		redistest.Skip(tb, err.Error())
+	}
+	if err := os.Symlink(installed, filepath.Join(here, "node_modules")); err != nil {
+		tb.Fatal(err)
+	}
+	return here
 }
 
-// Remove removes the copy.
-func (c *Copy) Remove() {
-	if c.root != "" {
-		_ = os.RemoveAll(c.root)
+// install returns a folder with the packages that a package.json names.
+func install(npm, file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
 	}
-}
-
-func install(npm, dir string) error {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "docpriority-nodejs", fmt.Sprintf("%.16x", sha256.Sum256(text)))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.Create(filepath.Join(dir, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }()
+	// Tests of several packages run at once.
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	installed, whole := filepath.Join(dir, "node_modules"), filepath.Join(dir, "whole")
+	if _, err := os.Stat(whole); err == nil {
+		return installed, nil
+	}
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), text, 0o644); err != nil {
+		return "", err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, npm, "ci", "--fetch-retries=5", "--ignore-scripts", "--no-audit", "--no-fund")
+	command := exec.CommandContext(ctx, npm, "install", "--no-package-lock", "--fetch-retries=5", "--ignore-scripts", "--no-audit", "--no-fund")
 	command.Dir = dir
 	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("npm ci, which needs the npm registry: %w\n%s", err, output)
+		return "", fmt.Errorf("npm install, which needs the npm registry: %w\n%s", err, output)
 	}
-	return nil
+	return installed, os.WriteFile(whole, nil, 0o644)
 }

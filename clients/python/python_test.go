@@ -4,6 +4,7 @@ package python_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -17,6 +18,14 @@ import (
 	"github.com/docpriority/priority/internal/testing/markdown"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // the tests wait most of the time
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // python returns a Python that has some modules, or skips the test and says how to
 // install them.
@@ -50,14 +59,13 @@ func TestPythonKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	interpreter := python(t, "redis.asyncio, celery", "python3-redis python3-celery")
 	server := redistest.Start(t)
-	cluster := redistest.StartCluster(t, 3)
 	master := redistest.Start(t)
 	redistest.StartReplica(t, master)
 	certificate, key := signed(t)
 	tls := startTLS(t, certificate, key)
 	env := []string{
 		// Another version of redis-py may be given by PYTHONPATH.
-		"PYTHONPATH=src:" + os.Getenv("PYTHONPATH"), "REDIS=" + server.Addr, "REDIS_CLUSTER=" + cluster.Masters[0].Addr,
+		"PYTHONPATH=src:" + os.Getenv("PYTHONPATH"), "REDIS=" + server.Addr,
 		"REDIS_SENTINEL=" + redistest.StartSentinel(t, master), "REDIS_TLS=" + tls, "REDIS_TLS_FILES=" + certificate + ":" + key,
 	}
 	output := run(t, ".", env, interpreter, "-W", "error", "-W", "ignore::ResourceWarning", "-m", "unittest", "discover", "-t", ".", "-s", "tests")

@@ -32,8 +32,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	_ = flag.Set("test.parallel", "6") // they wait more than they compute; -parallel says otherwise
-	status := m.Run()
-	os.Exit(status)
+	os.Exit(m.Run())
 }
 
 // secret is the password of all tests. Nothing may print it.

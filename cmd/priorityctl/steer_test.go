@@ -145,7 +145,7 @@ func TestConnection(t *testing.T) {
 	with.ok("get", "acme", "-redis", "unix://"+socket)
 	alone(t).ok("get", "acme", "-redis", "redis://"+server.Addr, "-password-file", file(t, "p", secret+"\n"))
 	alone(t).refused(exitUnreachable, "refuses the login", "get", "acme", "-redis", "redis://:wrong@"+server.Addr)
-	for _, url := range []string{"localhost", "http://x", "redis+x://h", "redis+sentinel://h", "redis://u:hush-hush/@h:1", "redis://h:x"} {
+	for _, url := range []string{"localhost", "http://x", "redis+x://h", "redis+cluster://h/1", "redis+sentinel://h", "redis://u:hush-hush/@h:1", "redis://h:x"} {
 		alone(t).refused(exitUsage, "-redis: ", "get", "acme", "-redis", url)
 	}
 	alone(t).refused(exitUsage, "-tls-", "get", "acme", "-redis", "redis://"+server.Addr, "-tls-ca", "x")

@@ -52,6 +52,9 @@ func parseURL(text string) (options *redis.UniversalOptions, shown string, err e
 	if err != nil {
 		return nil, "", errURL
 	}
+	if kind == "cluster" && one.DB != 0 {
+		return nil, "", errors.New("a Redis Cluster has no database but 0: leave it out")
+	}
 	options = &redis.UniversalOptions{
 		Addrs: []string{one.Addr}, DB: one.DB, Username: one.Username, Password: one.Password, TLSConfig: one.TLSConfig,
 		ClientName: one.ClientName, Protocol: one.Protocol, MaxRetries: one.MaxRetries,

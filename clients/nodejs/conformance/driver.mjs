@@ -41,6 +41,7 @@ async function answer(request) {
     case 'open': {
       const { url, client = 'node-redis', prefix, timeout_ms: timeout, lease_ms: lease, overrides, accounts, fallback, policy, join: joins, as: name } = request;
       const options = { prefix, timeout, lease, overrides, accounts, fallback, policy: policy && policyOf(policy) };
+      await store?.close();
       const redis = await clients[client](url);
       store = joins ? join(redis, { name, ...options }) : new Store(redis, options);
       return {};

@@ -33,29 +33,24 @@ export interface SubmitJobsOptions<Data> {
 }
 
 /**
- * From now on the queue's add and addBulk submit each job, and set its priority: their
- * callers need not change. Each job is a document with a random id, which the job carries
- * with its customer among its options, and due after the job's delay. If the store cannot answer, add and addBulk reject,
- * and nothing is added. If BullMQ cannot add a job, or ignores it because of its jobId,
- * deduplication or repeat, the document is done. Jobs that BullMQ may replace by another one of their
- * deduplication id share a document; such an id belongs to one customer. What changes a job's delay
- * later, such as changeDelay, does not change when its document is due.
+ * From now on the queue's add and addBulk submit each job, and set its priority: their callers need not change.
+ * Each job is a document with a random id, which the job carries with its customer among its options, and due
+ * after the job's delay. If the store cannot answer, add and addBulk reject, and nothing is added. The README
+ * says what becomes of jobs that BullMQ ignores, replaces or delays.
  *
  * Returns the queue. Throws a TypeError if it was called for the queue already.
  */
 export function submitJobs<Queue extends JobQueue>(queue: Queue, store: Store, options: SubmitJobsOptions<Data<Queue>>): Queue;
 
 /**
- * Returns a processor that calls done for a job: after it was processed and before BullMQ
- * knows, and after the final failed attempt; not before a further attempt, nor for a
- * DelayedError, WaitingError, WaitingChildrenError or RateLimitError. A done that fails
- * emits a process warning, and the job does not fail.
+ * Returns a processor that calls done for a job: after it was processed and before BullMQ knows, and after the
+ * final failed attempt; not before a further attempt. A done that fails emits a process warning.
  */
 export function doneAfter<Processor extends (job: any, ...rest: any[]) => Promise<any>>(store: Store, processor: Processor): Processor;
 
 /**
- * Returns a listener for the worker's event 'failed': it calls done for a job that ends
- * without its processor, such as one whose workers have died too often. If the processor is a
- * file, which doneAfter cannot wrap, also use it for 'completed'.
+ * Returns a listener for the worker's event 'failed': it calls done for a job that ends without its processor,
+ * such as one whose workers have died too often. If the processor is a file, which doneAfter cannot wrap, also
+ * use it for 'completed'.
  */
 export function doneAtEnd(store: Store): (job: any) => Promise<void>;

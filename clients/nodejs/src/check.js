@@ -15,7 +15,7 @@ function checkNames(object, names, what, example = 'an object') {
 }
 
 function checkKind(name, value, kind) {
-  if (typeof value !== kind) throw new TypeError(`docpriority: ${name} is a ${kind}, not ${kindOf(value)}`);
+  if (typeof value !== kind) throw new TypeError(`docpriority: ${name} must be a ${kind}, not ${kindOf(value)}`);
 }
 
 function checkMethods(what, object, ...names) {
@@ -24,28 +24,28 @@ function checkMethods(what, object, ...names) {
 
 function checkInteger(name, value, min, max) {
   checkKind(name, value, 'number');
-  if (!Number.isInteger(value) || value < min || value > max) throw new RangeError(`docpriority: ${name} = ${value} is not a whole number from ${min} to ${max}`);
+  if (!Number.isInteger(value) || value < min || value > max) throw new RangeError(`docpriority: ${name} = ${value} must be a whole number from ${min} to ${max}`);
 }
 
 function checkAmount(name, value, zero = '0') {
-  const needed = `docpriority: ${name} is ${zero} or a positive finite number`;
+  const needed = `docpriority: ${name} must be ${zero} or a positive finite number`;
   if (typeof value !== 'number') throw new TypeError(`${needed}, not ${kindOf(value)}`);
   if (!(value >= 0 && value < Infinity)) throw new RangeError(`${needed}, not ${value}`);
 }
 
 function checkDelay(delay) {
   checkKind('a delay', delay, 'number');
-  if (!(delay >= 0 && delay <= longestDelay)) throw new RangeError(`docpriority: a delay is 0 to ${longestDelay} milliseconds, a year, not ${delay}`);
+  if (!(delay >= 0 && delay <= longestDelay)) throw new RangeError(`docpriority: a delay must be 0 to ${longestDelay} milliseconds, a year, not ${delay}`);
 }
 
 // Returns a copy of the bytes of a customer or of a document's id.
 function bytesOf(value, what) {
   if (!(value instanceof Uint8Array)) {
-    if (typeof value !== 'string') throw new TypeError(`docpriority: ${what} is a string or a Uint8Array, not ${kindOf(value)}`);
+    if (typeof value !== 'string') throw new TypeError(`docpriority: ${what} must be a string or a Uint8Array, not ${kindOf(value)}`);
     checkWellFormed(what, value);
   }
   const bytes = Buffer.from(value);
-  if (bytes.length < 1 || bytes.length > 512) throw new RangeError(`docpriority: ${what} has 1 to 512 bytes, not ${bytes.length}`);
+  if (bytes.length < 1 || bytes.length > 512) throw new RangeError(`docpriority: ${what} must have 1 to 512 bytes, not ${bytes.length}`);
   return bytes;
 }
 

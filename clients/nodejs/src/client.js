@@ -35,7 +35,7 @@ class Wire {
     let client;
     do client = await this.#ready(deadline);
     while (!canTake(client)); // many calls may have been told at once that there is room
-    if (deadline.isOver) throw new Unsent(`it was not sent: ${deadline.reason}`);
+    if (deadline.isOver) throw new Unsent(`it was not sent: ${deadline.cause.message}`);
     try {
       const reply = client.send(args, key);
       const settle = () => client.unanswered--;
@@ -46,7 +46,7 @@ class Wire {
       const failure = error instanceof Lost ? error : client.failureOf(error);
       // The network may have dropped the connection silently, and a replica may be the
       // former master: another connection may do better.
-      if (isReplica(failure) || (failure instanceof Lost && deadline.timedOut)) this.#renew();
+      if (isReplica(failure) || (failure instanceof Lost && deadline.isOver)) this.#renew();
       throw failure;
     }
   }
@@ -81,7 +81,7 @@ class Wire {
     try {
       await deadline.race(load.reply);
     } catch (error) {
-      if (deadline.timedOut) this.#renew();
+      if (deadline.isOver) this.#renew();
       throw new Unsent(error.message);
     }
     return load;
@@ -94,7 +94,7 @@ class Wire {
       if (/^(WRONGPASS|NOAUTH|NOPERM) /.test(cause?.message)) throw new Refused(cause.message, { cause });
       if (!client.failed) await deadline.race((this.#change ??= this.#awaitChange())).catch(() => {});
       if (client.failed || deadline.isOver) {
-        throw new Unsent(deadline.canceled ? `it was not sent: ${deadline.reason}` : `no connection in time: ${cause?.message ?? 'the server does not answer'}`, { cause });
+        throw new Unsent(`no connection in time: ${cause?.message ?? 'the server does not answer'}`, { cause });
       }
       client = this.#current();
     }

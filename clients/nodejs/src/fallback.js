@@ -2,7 +2,6 @@
 
 // Answers from this process's memory while Redis cannot.
 
-const { randomUUID } = require('node:crypto');
 const { Dones } = require('./dones.js');
 const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 const { Memory } = require('./memory.js');
@@ -21,7 +20,6 @@ class Fallback {
   #warned = false; // in this outage
   #warnedAt = -Infinity;
   #dones;
-  #probing; // a promise while a call finds out whether Redis answers
 
   /** ask runs a call of the store on Redis; accounts says whether names are split. */
   constructor(ask, accounts) {
@@ -41,36 +39,27 @@ class Fallback {
   /** Sends the dones that Redis has not answered, for so many milliseconds. No call may be in progress. */
   async close(milliseconds) {
     await this.#dones.flush(milliseconds);
-    await this.#probing;
   }
 
   /** Returns the reply of a call, and whether it comes from memory. */
-  async answer(call, signal) {
+  async answer(call) {
     const since = performance.now();
     const isReset = call.script === 'reset';
     if (isReset) this.#remember(call);
-    else if (this.#isOpen() && !signal?.aborted) return this.#remember(call, since);
+    else if (this.#isOpen()) return this.#remember(call, since);
     try {
-      const reply = await this.#ask(call, signal);
+      const reply = await this.#ask(call);
       this.#noteAnswer();
       if (call.script === 'next' || call.script === 'submit') this.#forget(call.name);
       return { reply };
     } catch (error) {
       if (error instanceof Corrupt) this.#noteAnswer(); // Redis did answer, if only about its key
       if (!isOutage(error)) throw error;
-      if (signal?.aborted) this.#probing ??= this.#probe(call).finally(() => (this.#probing = undefined));
-      else this.#noteFailure();
-      if (isReset || isCanceled(signal)) throw error;
+      this.#noteFailure();
+      if (isReset) throw error;
       this.#warn(error);
       return this.#remember(call, since);
     }
-  }
-
-  // A caller's own deadline proves nothing. With the store's, a done of a document that does not
-  // exist finds out whether Redis answers.
-  async #probe({ name, keysByKind, tier }) {
-    const call = { operation: 'done', script: 'done', name, keysByKind, tier, args: ['0', '', randomUUID()], isReply: () => true };
-    await this.#ask(call).then(() => this.#noteAnswer(), (error) => isOutage(error) && this.#noteFailure());
   }
 
   #noteFailure() {
@@ -114,8 +103,5 @@ class Fallback {
 }
 
 const isOutage = (error) => error instanceof NotCounted || error instanceof OutcomeUnknown;
-
-// Tells whether a caller no longer wants an answer. One that timed out still does.
-const isCanceled = (signal) => signal?.aborted === true && signal.reason?.name !== 'TimeoutError';
 
 module.exports = { Fallback };

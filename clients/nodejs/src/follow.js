@@ -94,9 +94,9 @@ function isValid(item) {
 
 function policiesOf(fields) {
   if (fields == null) return undefined; // they are withdrawn
-  if (!isObject(fields)) throw new TypeError('policies is not an object');
+  if (!isObject(fields)) throw new TypeError('policies must be an object');
   const { tiers, ...policy } = fields;
-  if (tiers != null && !isObject(tiers)) throw new TypeError('tiers is not an object');
+  if (tiers != null && !isObject(tiers)) throw new TypeError('tiers must be an object');
   const all = Object.entries(tiers ?? {}).map(([name, tier]) => [name, policyOf(tier)]);
   return { policy: policyOf(policy), tiers: Object.fromEntries(all) };
 }
@@ -107,7 +107,7 @@ const resetModes = { '': undefined, 'last-update': 'sinceLastUpdate', 'last-rese
 function policyOf(fields) {
   checkNames(fields, ['thresholds', 'reset_interval_ms', 'reset_mode', 'loads', 'turns', 'in_order'], 'a policy');
   const { thresholds, reset_interval_ms: interval, reset_mode: mode, loads, turns, in_order: inOrder } = fields;
-  if (!Object.hasOwn(resetModes, mode ?? '')) throw new RangeError('reset_mode is not last-update or last-reset');
+  if (!Object.hasOwn(resetModes, mode ?? '')) throw new RangeError('reset_mode must be last-update or last-reset');
   if (interval > longestInterval) throw new RangeError('reset_interval_ms is too long');
   return {
     thresholds: thresholds ?? undefined, resetInterval: interval || undefined, resetMode: resetModes[mode ?? ''],

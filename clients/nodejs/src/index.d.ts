@@ -4,10 +4,9 @@
  * longer makes the others wait.
  *
  * ```js
- * const store = join(new Redis());                                              // once, in each process
- * const decision = await store.submit('acme', 'invoice-4711', { cost: 12 });    // a document has arrived: 12 pages; 0 if unknown
- * await publish(document, decision.level);                                      // into your queue; 1 is first
- * await store.done('acme', 'invoice-4711', took);                               // when it is processed, in so many milliseconds
+ * const store = join(redisClient); // once, in each process
+ * const decision = await store.submit('acme', 'invoice-4711', { cost: 12 }); // a document has arrived: 12 pages
+ * await store.done('acme', 'invoice-4711', took); // when it is processed, in so many milliseconds
  * ```
  *
  * The numbers live in Redis, and all processes share them, also those that use the Go module or
@@ -17,11 +16,9 @@
  */
 
 /**
- * A client of node-redis 5 or 6 (`createClient`, `createCluster`) or of ioredis 5 or 6
- * (`Redis`, `Cluster`). The store copies it with its settings (address, credentials, TLS, database,
- * sentinels), except those that could count a document twice. It never uses, changes or closes the
- * client, which need not be connected. Pools and `createSentinel` of node-redis are refused with a
- * TypeError.
+ * A client of node-redis (`createClient`, `createCluster`) or ioredis (`Redis`, `Cluster`), 5 or 6, which
+ * need not be connected. The store copies it with its settings, except those that could count a document
+ * twice, and never uses, changes or closes it.
  */
 export interface RedisClient {
   // Parameters differ between the libraries: this is only what all of them have.
@@ -43,25 +40,25 @@ export type Name = string | Uint8Array;
 export interface Decision {
   /** 1 is processed first; 9 is last with the default policy. */
   readonly level: number;
-  /** The customer's count after this document: 0 after a reset, then -1, -2 … It goes down as load goes up. 0 from submit and submitN. */
+  /** The level by the rule alone: an operator's override may have changed it. */
+  readonly ruleLevel: number;
+  /** By count: the customer's count after this document, 0 after a reset, then -1, -2 … */
   readonly count: number;
-  /** Milliseconds until the count is reset if no document arrives. 0 from submit and submitN. */
+  /** By count: milliseconds until the count is reset if no document arrives. */
   readonly resetIn: number;
-  /** Submitted recently × pending × cost, this document included, at most a billion. 0 from next and nextN. */
+  /** By load: submitted recently × pending × cost, this document included, at most a billion. */
   readonly load: number;
-  /** The customer's documents that are pending when this one is due, itself included. 0 from next and nextN. */
+  /** By load: the customer's documents that are pending when this one is due, itself included. */
   readonly pending: number;
   /** Whether the fallback decided because Redis did not answer, from what this process has counted since. */
   readonly degraded: boolean;
-  /** The level by the rule alone. It differs from level if an operator's override has changed that. */
-  readonly ruleLevel: number;
 }
 
-/** What the override of an operator sets for a customer: the bounds of the levels. It is frozen. */
+/** The bounds that an operator's override sets for a customer's levels. It is frozen. */
 export interface Bounds {
-  /** The first level that a document gets: 1 if only latest is set. If both are equal, the level is fixed. */
+  /** The first level that a document gets. */
   readonly earliest: number;
-  /** The last level that a document gets: the queue's last one if only earliest is set. */
+  /** The last level that a document gets. If both are equal, the level is fixed. */
   readonly latest: number;
 }
 
@@ -79,10 +76,12 @@ export interface Ended {
 export interface State {
   /** 'byLoad' if any submission is still remembered, else 'byCount' if there is a count. */
   readonly rule: 'byCount' | 'byLoad' | 'unknown';
-  /** The level of the customer's latest document. By load, of the latest pending document, 0 if none is pending. */
+  /** The level of the customer's latest document; by load, of the latest pending one, 0 if none is. */
   readonly level: number;
   /** The level of a document that arrives now, of the customer's usual cost, with any override applied. */
   readonly nextLevel: number;
+  /** nextLevel by the rule alone. */
+  readonly ruleLevel: number;
   /** The count after the latest document of next; 0 if there is no count. */
   readonly count: number;
   /** Milliseconds until the count is reset if no document arrives; 0 if there is no count. */
@@ -95,13 +94,12 @@ export interface State {
   readonly cost: number;
   /** How many documents are pending. */
   readonly pending: number;
-  /** How many of them are a flood's: their load was above all loads of the policy. They do not count in load. */
+  /** How many of them are a flood's, which do not count in load. */
   readonly pendingFlood: number;
   /** How many further documents are due later. */
   readonly scheduled: number;
-  /** The load that the document would be of its account; 0 unless the customer is a user of one. */
+  /** The load that the document would be of its account, and the account's pendingFlood; 0 unless the customer is a user of one. */
   readonly accountLoad: number;
-  /** The account's pendingFlood; 0 unless the customer is a user of one. */
   readonly accountFlood: number;
   /** Milliseconds for which the oldest pending document has been due. */
   readonly oldest: number;
@@ -109,10 +107,8 @@ export interface State {
   readonly latency: number;
   /** Milliseconds that a document without a done counts as pending; one of a flood does for the option lease. */
   readonly lease: number;
-  /** Whether the fallback answered because Redis did not, from what this process has counted since. */
+  /** Whether the fallback answered because Redis did not. */
   readonly degraded: boolean;
-  /** nextLevel by the rule alone. */
-  readonly ruleLevel: number;
   /** The bounds of the customer's override; undefined if there is none, or if the store does not read overrides. */
   readonly bounds: Bounds | undefined;
   /** Milliseconds until the override ends; undefined if there is none, or if it has no end. */
@@ -122,9 +118,8 @@ export interface State {
 /** The numbers of both rules. An absent field has the default policy's value. */
 export interface Policy {
   /**
-   * The table of next: strictly descending whole numbers within ±2^53, at most 254. A count
-   * below thresholds[i] has level i+2 or a later one. Empty: one level.
-   * Default: -2, -4, -6, -8, -10, -12, -14, -20.
+   * The table of next: descending whole numbers within ±2^53, at most 254. A count below thresholds[i] has
+   * level i+2 or a later one. Default: -2, -4, -6, -8, -10, -12, -14, -20.
    */
   thresholds?: readonly number[];
   /** Whole milliseconds after which next resets a count, at least 1. Default: 1,500,000. */
@@ -132,170 +127,108 @@ export interface Policy {
   /** Whether the interval runs from the customer's latest document or from the latest reset. Default: 'sinceLastUpdate'. */
   resetMode?: 'sinceLastUpdate' | 'sinceLastReset';
   /**
-   * The table of submit: strictly ascending loads from a millionth to a billion. A load above
-   * loads[i] has level i+2 or a later one. Above all of them, a document is a flood's. Empty:
-   * every document is a flood's.
-   * Default: 8, 64, 512, 8192, 32768, or fewer of them if thresholds give fewer than six levels.
+   * The table of submit: ascending loads from a millionth to a billion. A load above loads[i] has level i+2
+   * or a later one; above all of them, a document is a flood's. Default: 8, 64, 512, 8192, 32768, or fewer
+   * of them if thresholds give fewer than six levels.
    */
   loads?: readonly number[];
   /**
-   * The number of extra levels after the one for a flood's documents, so that customers who flood
-   * at the same time take turns. Among a customer's pending documents of a flood, the
-   * ⌈4096^(k/turns)⌉-th and later ones go k levels further: with three turns, the first
-   * 15 stay, the next 240 go one level further, and so on. Loads and turns give at
-   * most 255 levels. Default, also for 0: with loads, none; without, the number of
-   * levels that thresholds give beyond those of the loads, three for nine levels.
+   * The number of extra levels in which floods take turns: a customer's ⌈4096^(k/turns)⌉-th pending document
+   * of a flood and later ones go k levels further. Loads and turns give at most 255 levels. Default, also for
+   * 0: with loads none, without them the levels that thresholds give beyond those of the loads.
    */
   turns?: number;
-  /**
-   * Whether submit keeps a customer's documents in order: none gets an earlier level than the newest
-   * pending ones that are due no later. Set it if a document that overtakes an older one of its customer
-   * does harm; then a customer's flood delays that customer's own next documents. An override may
-   * break the order. Default: false.
-   */
+  /** Whether no document of submit gets an earlier level than its customer's newest pending ones. Default: false. */
   inOrder?: boolean;
 }
 
 export interface StoreOptions {
   /** Begins every key; no braces. Default: 'priority'. */
   prefix?: string;
-  /**
-   * Milliseconds until a call is given up, a whole number up to 2,147,483,647. The time that other
-   * code blocks the event loop is no part of it. Default: 250.
-   */
+  /** Milliseconds until a call is given up. The time that other code blocks the event loop is no part of it. Default: 250. */
   timeout?: number;
   /** Applies to customers without a tier. Default: {@link defaultPolicy}. */
   policy?: Policy;
   /** Policies for some of the customers, by the tier's name. None may have more levels than policy. */
   tiers?: Readonly<Record<string, Policy>>;
-  /**
-   * Returns a customer's tier, not a promise; for a tier that is not in tiers, policy
-   * applies. It gets the customer as passed to the call, once and before anything is sent.
-   * If it throws, the call rejects with the same error.
-   */
+  /** Returns a customer's tier, not a promise. If it throws, the call rejects with the same error. */
   tierOf?: (customer: any) => string | undefined;
-  /**
-   * Whether each decision applies the override that operators have set for the customer
-   * with priorityctl: a key beside the count. Default: false; true for {@link join}.
-   */
+  /** Whether decisions apply the overrides that operators set for customers. Default: false; true for {@link join}. */
   overrides?: boolean;
   /**
-   * Whether a customer 'acme/mary' is the user mary of the account acme, split at the first slash:
-   * submit counts both, and next the user. Set it, alike in all processes, if customers can create
-   * ids: else one who floods by a hundred of them is a hundred customers. It reads overrides: one
-   * of acme holds for its users who have none. Default: false, names are not split.
+   * Whether a customer 'acme/mary' is the user mary of the account acme: submit counts both, and overrides
+   * are read: one of acme holds for its users who have none. Set it alike in all processes. Default: false.
    */
   accounts?: boolean;
-  /**
-   * The maximum milliseconds that a document without a done counts as pending: 1000 to
-   * 86,400,000, a day. Default: a day.
-   */
+  /** The maximum milliseconds that a document without a done counts as pending: 1000 to a day, the default. */
   lease?: number;
   /**
-   * Whether this process's memory answers calls that Redis does not, by the same policies, with
-   * degraded set and no error. After ten failures in a row it answers at once, and one call
-   * every half second tries Redis. When Redis is back, memory's counts are forgotten, and Redis is
-   * told which documents were done meanwhile, at most 10,000. Overrides apply only when Redis answers. A reset, and a key that holds something else, stay errors. Default:
-   * false; true for {@link join}.
+   * Whether this process's memory answers calls that Redis does not, with degraded set and no error. A reset,
+   * and a key that holds something else, stay errors. Default: false; true for {@link join}.
    */
   fallback?: boolean;
 }
 
-export interface CallOptions {
+export interface SubmitOptions {
   /**
-   * Ends the call early: with NotCounted if nothing was sent yet, else with OutcomeUnknown.
-   * If it is AbortSignal.timeout, the fallback answers, and a call of the store's own finds out
-   * whether Redis answers: the caller's is not one of the ten failures.
-   */
-  signal?: AbortSignal;
-}
-
-export interface SubmitOptions extends CallOptions {
-  /**
-   * How much work the document is, a finite number of at least 0, in any unit that all
-   * documents share: pages, tokens, bytes. It is compared with what is usual among the customers
-   * whose documents this store has submitted, from the third customer on: their geometric mean
-   * without the cheapest fifth and the dearest fifth. More than 100 times that counts as 100
-   * times. 0 means unknown: then the cost comes from the times passed to done for the customer's
-   * documents. Default: 0.
+   * How much work the document is, in any unit that all documents share: pages, tokens, bytes. It is compared
+   * with what is usual among the customers of this store. Default: 0, unknown: then the times passed to done
+   * for the customer's documents count.
    */
   cost?: number;
   /**
-   * How many milliseconds later the document is due, up to 31,536,000,000, a year; fractions are
-   * dropped. Pass the delay that its queue gets: the document counts from then on, and its level is
-   * by what is pending then, so documents for tomorrow do not make today's wait. Default: 0, now.
+   * How many milliseconds later the document is due, up to a year. Pass the delay that its queue gets: the
+   * document counts from then on. Default: 0, now.
    */
   delay?: number;
 }
 
 /** One of the documents of {@link Store.submitN}. */
-export interface Document {
+export interface Document extends SubmitOptions {
   id: Name;
-  /** As in {@link SubmitOptions}. Default: 0. */
-  cost?: number;
-  /** As in {@link SubmitOptions}. Default: 0. */
-  delay?: number;
 }
 
 /**
- * The numbers of a fleet. Create one store per process; any number of calls may run
- * concurrently.
+ * The numbers of a fleet. Create one store per process; any number of calls may run concurrently.
  *
  * Each call ends within the timeout. Without a fallback it rejects with {@link NotCounted},
- * {@link OutcomeUnknown} or {@link Corrupt}, or with a TypeError or RangeError if the
- * call itself is wrong and nothing was sent. After an outage the store reconnects by
- * itself, as the client library does.
+ * {@link OutcomeUnknown} or {@link Corrupt}, or with a TypeError or RangeError if the call itself is wrong
+ * and nothing was sent.
  */
 export class Store {
-  /**
-   * Sends nothing: the first call connects. Throws a TypeError or RangeError if an option is
-   * wrong.
-   */
+  /** Sends nothing: the first call connects. Throws a TypeError or RangeError if an option is wrong. */
   constructor(client: RedisClient, options?: StoreOptions);
 
-  /**
-   * Counts one document. It is counted at most once; after an OutcomeUnknown do not call
-   * again, and go on with level 1.
-   */
-  next(customer: Name, options?: CallOptions): Promise<Decision>;
+  /** Counts one document, at most once: after an OutcomeUnknown do not call again, and go on with level 1. */
+  next(customer: Name): Promise<Decision>;
 
   /** Counts n documents, 1 to 1,000,000, like n calls of next: all of them or none. */
-  nextN(customer: Name, n: number, options?: CallOptions): Promise<Decision[]>;
+  nextN(customer: Name, n: number): Promise<Decision[]>;
 
   /**
-   * Decides about a document by its load, and makes it pending until {@link Store.done}. It
-   * may always be repeated: a pending document keeps its level and is not counted a second time,
-   * and is due after the new delay. It is resent within the timeout if its reply is lost. It shares no data with next: use one of the two
-   * per customer.
+   * Decides about a document by its load, and makes it pending until {@link Store.done}. It may always be
+   * repeated: a pending document keeps its level, is not counted a second time, and is due after the new delay.
    */
   submit(customer: Name, document: Name, options?: SubmitOptions): Promise<Decision>;
 
   /** Submits 1 to 100 documents, in order, all of them or none. A plain id is a document of unknown cost that is due now. */
-  submitN(customer: Name, documents: readonly (Document | Name)[], options?: CallOptions): Promise<Decision[]>;
+  submitN(customer: Name, documents: readonly (Document | Name)[]): Promise<Decision[]>;
 
   /**
-   * Ends a document's pending state, and returns how long it was due and at which level;
-   * undefined if it was not pending, or if Redis does not answer and is told later. took is the
-   * processing time in milliseconds, 0 (the default) if unknown. Compared with what is usual among the
-   * customers, once this store knows three of them, it is the cost of the customer's documents
-   * that are submitted without one. A done may always be repeated: a second one does nothing.
+   * Ends a document's pending state, and returns how long it was due and at which level; undefined if it was
+   * not pending, or if Redis does not answer and is told later. took is the processing time in milliseconds,
+   * 0 (the default) if unknown. It may always be repeated: a second done does nothing.
    */
-  done(customer: Name, document: Name, took?: number, options?: CallOptions): Promise<Ended | undefined>;
+  done(customer: Name, document: Name, took?: number): Promise<Ended | undefined>;
 
-  /**
-   * Ends 1 to 1000 documents; took is the time for all of them together. Returns the ones
-   * that were pending.
-   */
-  doneN(customer: Name, documents: readonly Name[], took?: number, options?: CallOptions): Promise<Ended[]>;
+  /** Ends 1 to 1000 documents; took is the time for all of them together. Returns those that were pending. */
+  doneN(customer: Name, documents: readonly Name[], took?: number): Promise<Ended[]>;
 
   /** Returns what is known about a customer, and changes nothing. */
-  peek(customer: Name, options?: CallOptions): Promise<State>;
+  peek(customer: Name): Promise<State>;
 
-  /**
-   * Forgets everything known about the customer, though an account still counts its user's
-   * documents. Like next, it is sent at most once.
-   */
-  reset(customer: Name, options?: CallOptions): Promise<void>;
+  /** Forgets everything known about the customer, though an account still counts its user's documents. */
+  reset(customer: Name): Promise<void>;
 
   /** Returns a customer's keys, as bytes. */
   keys(customer: Name): Keys;
@@ -310,10 +243,8 @@ export class Store {
   readonly degraded: boolean;
 
   /**
-   * Waits for earlier calls, each of which ends within the timeout, tells Redis of each done that it
-   * has not answered, and ends the store's connections. With Redis away it takes up to three times
-   * the timeout more, and at least a second. Further calls reject with
-   * NotCounted. The original client is unchanged.
+   * Waits for earlier calls, tells Redis of each done that it has not answered, and ends the store's connections.
+   * With Redis away it takes up to three times the timeout more, and at least a second.
    */
   close(): Promise<void>;
 
@@ -327,23 +258,14 @@ export interface JoinOptions extends StoreOptions {
 }
 
 /**
- * Joins a process to the fleet; workers start here. The store follows what operators set, and
- * reports to them what it did. Joining sends nothing, and does not fail if Redis cannot be
- * reached. Throws a TypeError or RangeError if an option is wrong. Close the store: until then
- * it keeps its connections and its report.
- *
- * Policies that operators have set with priorityctl (one for all customers, and tiers) soon
- * replace those in the options, and no call waits for that. If they cannot be read, are wrong,
- * or have more levels than `policy`, or if Redis has lost its data, the previous ones stay
- * in force, and the process's report says why.
+ * Joins a process to the fleet; workers start here. The store follows what operators set, and reports to them
+ * what it did. Joining sends nothing, and does not fail if Redis cannot be reached. Close the store: until
+ * then it keeps its connections and its report.
  */
 export function join(client: RedisClient, options?: JoinOptions): Store;
 
 /** A customer's keys: `<prefix>:{<customer>}:count` and so on. `%` in a customer is written `%25` and `}` is written `%7D`. A user's: `<prefix>:{<account>}/<user>:count`. */
 export type Keys = Record<'count' | 'pending' | 'override', Uint8Array>;
-
-/** Returns a customer's keys, as bytes. The prefix is 'priority' by default; accounts as in {@link StoreOptions}. */
-export function keysOf(customer: Name, prefix?: string, accounts?: boolean): Keys;
 
 /** Returns the policy of nine levels, with every field filled in. */
 export function defaultPolicy(): Required<Policy>;

@@ -17,8 +17,7 @@ const { enter, optionNames, Store } = require('./store.js');
 // In milliseconds:
 const followEvery = 500;
 const reportEvery = 5_000;
-const listEvery = 45_000; // and adds to the history, before the collector forgets a step
-const reportLasts = 3_600_000; // then Redis forgets it
+const addEvery = 45_000; // to the history, before the collector forgets a step
 const timeout = 1_000; // nobody waits for these calls
 
 const scripts = { follow: scriptOf(texts.follow), report: scriptOf(texts.report) };
@@ -42,7 +41,7 @@ class Member {
   #leaving = new AbortController();
   #background;
   #mayBeReported = false; // if so, the report must be removed in the end
-  #listedAt = -Infinity; // when report.lua ran
+  #addedAt = -Infinity; // to the history
   #replied = 0; // Redis's time in the latest reply of report.lua; 0: there was none
 
   constructor(name, store) {
@@ -59,7 +58,7 @@ class Member {
   async leave() {
     this.#leaving.abort();
     await this.#background;
-    if (this.#mayBeReported) await this.#list('').catch(() => {});
+    if (this.#mayBeReported) await this.#write('', true).catch(() => {});
   }
 
   // Nothing here keeps the process alive, or fails.
@@ -71,18 +70,17 @@ class Member {
       const isNews = await this.#follower.poll();
       if (signal.aborted || (!isNews && performance.now() - reportedAt < reportEvery)) continue;
       reportedAt = performance.now();
-      await this.#report(signal).catch(() => {});
+      await this.#report().catch(() => {});
     }
   }
 
   #askPolicies(head) {
-    return this.#ask('follow', ['{control}:policies', '{control}:log'], [head], this.#leaving.signal, {
+    return this.#ask('follow', ['{control}:policies', '{control}:log'], [head], {
       readOnly: true, isReply: ([now, latest, text = '']) => Number.isSafeInteger(now) && Number.isSafeInteger(latest) && typeof text === 'string',
     });
   }
 
-  // A SET renews the report for a tenth of the cost of report.lua, which then runs every 45 seconds.
-  async #report(signal) {
+  async #report() {
     const now = performance.now();
     const { following, changed } = this.#follower;
     const text = jsonOf({
@@ -90,27 +88,25 @@ class Member {
       written_ms: Date.now(), digest: this.#store.digest(), changed_ms: changed || undefined,
       degraded: this.#store.isDegraded(), ...this.collector.report(),
     });
-    const key = this.#store.key(`{fleet}:${this.#identity.id}`);
-    const renew = (wire, deadline) => wire.send(['SET', key, text, 'PX', String(reportLasts), 'XX'], key, deadline);
-    if (now - this.#listedAt < listEvery && (await this.#store.withDeadline(timeout, signal, renew)) !== null) return;
     this.#mayBeReported = true;
-    await this.#list(text, signal);
-    this.#listedAt = now;
+    await this.#write(text, now - this.#addedAt >= addEvery);
   }
 
-  // Writes a report, lists the member and adds to the history; an empty report ends all of it.
-  async #list(report, signal) {
+  // Writes a report, and perhaps adds to the history; an empty report ends all of it.
+  async #write(report, adds) {
     const { id } = this.#identity;
-    const { fields, added } = this.collector.history(report === '');
+    const { fields, added } = adds ? this.collector.history(report === '') : { fields: {} };
     const args = [id, report, String(this.#replied), ...Object.entries(fields).flat().map(String)];
     const keys = [`{fleet}:${id}`, '{fleet}:members', '{fleet}:emptied', '{fleet}:history'];
-    [this.#replied] = await this.#ask('report', keys, args, signal, { repeatable: true, isReply: isIntegers(1) });
+    [this.#replied] = await this.#ask('report', keys, args, { repeatable: true, isReply: isIntegers(1) });
+    if (!adds) return;
     added();
+    this.#addedAt = performance.now();
   }
 
-  #ask(name, keys, args, signal, properties) {
+  #ask(name, keys, args, properties) {
     const call = { operation: name, script: scripts[name], keys: keys.map(this.#store.key), args, ...properties };
-    return this.#store.withDeadline(timeout, signal, (wire, deadline) => run(wire, call, deadline));
+    return this.#store.withDeadline(timeout, (wire, deadline) => run(wire, call, deadline));
   }
 }
 

@@ -68,10 +68,10 @@ function fillPolicy(policy, where = 'policy') {
 }
 
 function checkTable(table, where, isNext, order, kind, isOne) {
-  if (!Array.isArray(table)) throw new TypeError(`docpriority: ${where} is not an array`);
+  if (!Array.isArray(table)) throw new TypeError(`docpriority: ${where} must be an array`);
   for (const [i, n] of table.entries()) {
-    if (typeof n !== 'number' || !isOne(n)) throw new RangeError(`docpriority: ${where}[${i}] = ${n} is not ${kind}`);
-    if (i > 0 && !isNext(table[i - 1], n)) throw new RangeError(`docpriority: ${where}[${i}] = ${n} is not ${order} ${table[i - 1]}, the one before`);
+    if (typeof n !== 'number' || !isOne(n)) throw new RangeError(`docpriority: ${where}[${i}] = ${n} must be ${kind}`);
+    if (i > 0 && !isNext(table[i - 1], n)) throw new RangeError(`docpriority: ${where}[${i}] = ${n} must be ${order} ${table[i - 1]}, the one before`);
   }
 }
 

@@ -43,7 +43,7 @@ async function run(wire, call, deadline) {
         before = error.message;
         continue;
       }
-      throw new (mayHaveRun ? OutcomeUnknown : Class)(message(call, error, before), { cause: (deadline.canceled ? undefined : error.cause) ?? deadline.cause ?? error });
+      throw new (mayHaveRun ? OutcomeUnknown : Class)(message(call, error, before), { cause: error.cause ?? deadline.cause ?? error });
     }
   }
 }

@@ -16,7 +16,6 @@ const { isIntegers, run } = require('./run.js');
 
 const maxDocuments = { next: 1_000_000, submit: 100, done: 1_000 }; // as the scripts take them
 const longestWork = 86_400_000; // milliseconds; work that took longer counts as this
-const optionsPosition = { next: 'second', nextN: 'third', submit: 'third', submitN: 'third', done: 'fourth', doneN: 'fourth', peek: 'second', reset: 'second' };
 
 // Names a method of stores that makes one a member of a fleet: a symbol, so that only join calls it.
 const enter = Symbol('enter');
@@ -62,49 +61,49 @@ class Store {
     checkKind('overrides', overrides, 'boolean');
     checkKind('accounts', accounts, 'boolean');
     checkKind('fallback', fallback, 'boolean');
-    if (!isObject(tiers)) throw new TypeError('docpriority: tiers is not an object');
+    if (!isObject(tiers)) throw new TypeError('docpriority: tiers must be an object');
     if (tierOf !== undefined) checkKind('tierOf', tierOf, 'function');
     else if (Object.keys(tiers).length > 0) throw new TypeError('docpriority: tiers without a tierOf would never be used');
     [this.#prefix, this.#timeout, this.#tierOf, this.#overrides, this.#accounts, this.#lease] = [prefix, timeout, tierOf, overrides || accounts, accounts, lease];
     this.#ownPolicies = this.#policies = policiesOf({ policy, tiers }, lease);
     if (client instanceof Memory) this.#memory = client;
     else this.#wire = new Wire(client);
-    if (fallback && this.#wire) this.#fallback = new Fallback((call, signal) => this.#askRedis(call, signal), accounts);
+    if (fallback && this.#wire) this.#fallback = new Fallback((call) => this.#askRedis(call), accounts);
   }
 
-  async next(customer, options) {
-    const [decision] = await this.#countFailures(1, () => this.#next('next', customer, 1, options));
+  async next(customer) {
+    const [decision] = await this.#countFailures(1, () => this.#next('next', customer, 1));
     return decision;
   }
 
-  async nextN(customer, n, options) {
-    return this.#countFailures(n, () => this.#next('nextN', customer, n, options));
+  async nextN(customer, n) {
+    return this.#countFailures(n, () => this.#next('nextN', customer, n));
   }
 
   async submit(customer, document, options = {}) {
     const [decision] = await this.#countFailures(1, () => {
-      checkOptions('submit', options, ['cost', 'delay'], 'an object such as { cost: 12 }');
-      const { cost, delay, signal } = options;
-      return this.#submit('submit', customer, [{ id: document, cost, delay }], { signal });
+      // A caller may have passed the cost itself.
+      checkNames(options, ['cost', 'delay'], 'the third argument of submit', 'an object such as { cost: 12 }');
+      return this.#submit('submit', customer, [{ id: document, ...options }]);
     });
     return decision;
   }
 
-  async submitN(customer, documents, options) {
-    return this.#countFailures(documents?.length, () => this.#submit('submitN', customer, documents, options));
+  async submitN(customer, documents) {
+    return this.#countFailures(documents?.length, () => this.#submit('submitN', customer, documents));
   }
 
-  async done(customer, document, took = 0, options) {
-    const [ended] = await this.#countFailures(1, () => this.#done('done', customer, [document], took, options));
+  async done(customer, document, took = 0) {
+    const [ended] = await this.#countFailures(1, () => this.#done('done', customer, [document], took));
     return ended;
   }
 
-  async doneN(customer, documents, took = 0, options) {
-    return this.#countFailures(documents?.length, () => this.#done('doneN', customer, documents, took, options));
+  async doneN(customer, documents, took = 0) {
+    return this.#countFailures(documents?.length, () => this.#done('doneN', customer, documents, took));
   }
 
-  async peek(customer, options) {
-    const { reply, degraded } = await this.#run('peek', 'peek', customer, [], 20, options);
+  async peek(customer) {
+    const { reply, degraded } = await this.#run('peek', 'peek', customer, [], 20);
     const [rule, level, nextLevel, count, resetIn, load, recent, cost, pending, pendingFlood, oldest, latency, lease, ruleLevel, earliest, latest, endsIn, scheduled, accountLoad, accountFlood] = reply;
     return Object.freeze({
       rule: rules[rule], level, nextLevel, count, resetIn, load: load / 1e6, recent: recent / 1_000, cost: cost / 1_000,
@@ -114,8 +113,8 @@ class Store {
     });
   }
 
-  async reset(customer, options) {
-    await this.#run('reset', 'reset', customer, [], 1, options);
+  async reset(customer) {
+    await this.#run('reset', 'reset', customer, [], 1);
   }
 
   keys(customer) {
@@ -165,9 +164,9 @@ class Store {
     });
   }
 
-  async #next(operation, customer, n, options) {
+  async #next(operation, customer, n) {
     checkInteger('the number of documents', n, 1, maxDocuments.next);
-    const { reply, name, policy, degraded } = await this.#run(operation, 'next', customer, n === 1 ? [] : [String(n)], 2, options);
+    const { reply, name, policy, degraded } = await this.#run(operation, 'next', customer, n === 1 ? [] : [String(n)], 2);
     const [level, finalCount, resetIn = policy.resetInterval, finalRuleLevel = level, earliest, latest] = reply;
     const decisions = Array.from({ length: n }, (_, i) => {
       const count = finalCount + n - 1 - i;
@@ -178,10 +177,10 @@ class Store {
     return decisions;
   }
 
-  async #submit(operation, customer, items, options) {
+  async #submit(operation, customer, items) {
     const documents = copyOf(items, maxDocuments.submit).map(documentOf);
     const args = documents.flatMap(({ id, cost, delay }) => [id, `${this.#submittedCosts.relative(cost)}${delay > 0 ? ` ${delay}` : ''}`]);
-    const { reply, name, degraded } = await this.#run(operation, 'submit', customer, args, 4 * documents.length, options);
+    const { reply, name, degraded } = await this.#run(operation, 'submit', customer, args, 4 * documents.length);
     for (const { cost } of documents) this.#submittedCosts.add(this.#payerOf(name), cost);
     const decisions = documents.map((_, i) => {
       const [level, load, pending, ruleLevel] = reply.slice(4 * i, 4 * i + 4);
@@ -191,7 +190,7 @@ class Store {
     return decisions;
   }
 
-  async #done(operation, customer, documents, took, options) {
+  async #done(operation, customer, documents, took) {
     const passed = copyOf(documents, maxDocuments.done);
     const ids = passed.map((id) => bytesOf(id, 'a document'));
     checkAmount('took, in milliseconds,', took, '0 (unknown)');
@@ -206,7 +205,7 @@ class Store {
       return ended;
     };
     const args = [String(this.#workTimes.relative(work)), '', ...ids];
-    const { reply, name } = await this.#run(operation, 'done', customer, args, 2 * ids.length, options, read);
+    const { reply, name } = await this.#run(operation, 'done', customer, args, 2 * ids.length, read);
     return read(reply, name);
   }
 
@@ -227,16 +226,13 @@ class Store {
 
   // Returns the reply of a script (at least so many integers), whether memory gave it, the
   // customer's bytes in Latin-1, and the policy. A done may be answered later: then read is called.
-  async #run(operation, script, customer, args, integers, options = {}, read) {
-    checkOptions(operation, options);
-    const { signal } = options;
-    if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('docpriority: signal is not an AbortSignal');
+  async #run(operation, script, customer, args, integers, read) {
     const bytes = bytesOf(customer, 'a customer');
     const keysByKind = this.keys(bytes);
     const name = bytes.latin1Slice();
     const tier = this.#tierFor(customer); // once a call: the next time tierOf might return another
     if (this.#closing) throw new NotCounted(`docpriority: ${operation} ${keysByKind[scripts[script].kinds[0]]}: the store is closed`);
-    const running = this.#answer({ operation, script, name, keysByKind, tier, args, read, integers, isReply: isIntegers(integers) }, signal);
+    const running = this.#answer({ operation, script, name, keysByKind, tier, args, read, integers, isReply: isIntegers(integers) });
     this.#calls.add(running);
     try {
       const { reply, degraded = false } = await running;
@@ -246,15 +242,14 @@ class Store {
     }
   }
 
-  async #answer(call, signal) {
-    if (this.#fallback) return this.#fallback.answer(call, signal);
-    if (this.#wire) return { reply: await this.#askRedis(call, signal) };
-    const { operation, name, script, args, tier } = call;
-    if (signal?.aborted) throw new NotCounted(`docpriority: ${operation}: it was canceled`, { cause: signal.reason });
+  async #answer(call) {
+    if (this.#fallback) return this.#fallback.answer(call);
+    if (this.#wire) return { reply: await this.#askRedis(call) };
+    const { name, script, args, tier } = call;
     return { reply: this.#memory.run(script, name, args, tier) };
   }
 
-  #askRedis({ script, name, keysByKind, tier, ...call }, signal) {
+  #askRedis({ script, name, keysByKind, tier, ...call }) {
     const { kinds, accountKinds, readsOverride, isTimed, ...properties } = scripts[script];
     const keys = kinds.map((kind) => keysByKind[kind]);
     let overrideKey = readsOverride && this.#overrides ? keysByKind.override : undefined;
@@ -266,11 +261,11 @@ class Store {
       overrideKey = undefined; // no use to read it by itself: the script needs the account's keys, too
     }
     const request = { ...call, ...properties, keys, overrideKey, levels: tier.levels, script: tier.scripts[script], clock: isTimed ? this.#clock : undefined };
-    return this.#withDeadline(this.#timeout, signal, (wire, deadline) => run(wire, request, deadline));
+    return this.#withDeadline(this.#timeout, (wire, deadline) => run(wire, request, deadline));
   }
 
-  async #withDeadline(timeout, signal, call) {
-    const deadline = new Deadline(timeout, signal);
+  async #withDeadline(timeout, call) {
+    const deadline = new Deadline(timeout);
     try {
       return await call(this.#wire, deadline);
     } finally {
@@ -288,14 +283,9 @@ class Store {
   }
 }
 
-// The error says which argument is wrong: a caller may have passed the cost itself there, or a document.
-function checkOptions(operation, options, names = [], example = 'an object such as { signal }') {
-  checkNames(options, [...names, 'signal'], `the ${optionsPosition[operation]} argument of ${operation}`, example);
-}
-
 // Copies what a caller may change during the call. Array.from also keeps holes, as undefined.
 function copyOf(documents, longest) {
-  if (!Array.isArray(documents)) throw new TypeError('docpriority: the documents are not an array');
+  if (!Array.isArray(documents)) throw new TypeError('docpriority: the documents must be an array');
   checkInteger('the number of documents', documents.length, 1, longest);
   return Array.from(documents);
 }

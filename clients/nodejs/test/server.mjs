@@ -6,9 +6,6 @@ import { createServer } from 'node:net';
 export class Server {
   /** The EVAL and EVALSHA commands that arrived, as arrays of strings. */
   scripts = [];
-  /** The texts that SCRIPT LOAD has brought; as a proxy may, it can hang up instead. */
-  loaded = [];
-  hangsUp = false;
   /** How many connections there ever were, and those that are open. */
   connections = 0;
   open = new Set();
@@ -17,12 +14,11 @@ export class Server {
 
   /**
    * answer is given a command and the connection's number, and returns RESP, or a promise of
-   * it; undefined: nothing. What is no script is answered unless greets, a function of the connection's number, returns false.
+   * it; undefined: nothing. What is no script is answered at once.
    */
-  static async start(answer, { port = 0, greets = () => true } = {}) {
+  static async start(answer, port = 0) {
     const server = new Server();
     server.answer = answer;
-    server.greets = greets;
     server.#server = createServer((socket) => server.#serve(socket)).listen(port, '127.0.0.1');
     await once(server.#server, 'listening');
     server.port = server.#server.address().port;
@@ -62,7 +58,6 @@ export class Server {
       rest += data;
       for (let read; (read = parse(rest)); ) {
         rest = rest.slice(read.length);
-        if (this.hangsUp && /^script$/i.test(read.command[0])) return socket.destroy();
         const answer = this.#answer(read.command, connection);
         writing = writing.then(async () => {
           const text = await answer;
@@ -73,8 +68,7 @@ export class Server {
   }
 
   #answer(command, connection) {
-    if (/^script$/i.test(command[0])) this.loaded.push(command[2]);
-    if (!/^EVAL/i.test(command[0])) return this.greets(connection) ? '+OK\r\n' : undefined;
+    if (!/^EVAL/i.test(command[0])) return '+OK\r\n';
     this.scripts.push(command);
     const answer = this.answer(command, connection);
     this.#happened();

@@ -8,8 +8,7 @@ import { Corrupt, NotCounted, OutcomeUnknown } from 'docpriority';
 import { bucketOf, Collector, jsonOf } from '../src/collect.js';
 import { Follower } from '../src/follow.js';
 import { Memory } from '../src/memory.js';
-import { leftOf, loadOf, recentOf } from '../src/book.js';
-import { policiesOf, turnOf } from '../src/policy.js';
+import { policiesOf } from '../src/policy.js';
 import { boundsOf } from '../src/run.js';
 
 const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${file}`, import.meta.url), 'utf8'));
@@ -58,14 +57,6 @@ for (const { name, policy, lease_ms: caseLease = 86_400_000, accounts, steps } o
     }
   });
 }
-
-test('loads and turns are as in the vectors', () => {
-  const { loads, turns: turnVectors, recent: recents, left: lefts } = vectors('load.json');
-  for (const [left, recent] of recents) assert.equal(recentOf(left), recent);
-  for (const [recent, left] of lefts) assert.equal(leftOf(recent), left);
-  for (const [recent, pending, cost, load] of loads) assert.equal(loadOf(Math.min(recent, 512_000), pending, cost), load);
-  for (const [flood, turns, turn] of turnVectors) assert.equal(turnOf(flood, turns), turn);
-});
 
 test('waits are in the buckets of the vectors', () => {
   for (const [milliseconds, bucket] of vectors('reports.json').buckets) assert.equal(bucketOf(milliseconds), bucket, `${milliseconds} ms`);

@@ -13,12 +13,11 @@ import base64
 import hashlib
 import json
 import sys
-import threading
 import traceback
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
@@ -40,48 +39,6 @@ _CLASSES: tuple[tuple[Any, str], ...] = (
 )
 
 
-class ThreadedStore:
-    """Makes the calls of a Store, each in a thread."""
-
-    def __init__(self, client: Any, options: dict[str, Any]) -> None:
-        self.store = docpriority.Store(client, **options)
-        self._threads = ThreadPoolExecutor(64)
-
-    def begin(self, call: Callable[[Any], Any]) -> Future[Any]:
-        return self._threads.submit(call, self.store)
-
-    def close(self) -> None:
-        self._threads.shutdown()
-        self.store.close()
-
-
-class LoopedStore:
-    """Makes the calls of an AsyncStore, in an event loop of its own."""
-
-    def __init__(self, make_client: Callable[[], Any], options: dict[str, Any]) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._under_way: list[Future[Any]] = []
-
-        async def make() -> docpriority.AsyncStore:
-            return docpriority.AsyncStore(make_client(), **options)
-
-        self.store = asyncio.run_coroutine_threadsafe(make(), self._loop).result()
-
-    def begin(self, call: Callable[[Any], Any]) -> Future[Any]:
-        future = asyncio.run_coroutine_threadsafe(call(self.store), self._loop)
-        self._under_way = [call for call in self._under_way if not call.done()] + [future]
-        return future
-
-    def close(self) -> None:
-        for call in self._under_way:
-            call.exception()
-        asyncio.run_coroutine_threadsafe(self.store.close(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-
-
 def open_store(request: dict[str, Any]) -> Any:
     url, kind = request["url"], request.get("client", "redis")
     options: dict[str, Any] = {}
@@ -96,17 +53,16 @@ def open_store(request: dict[str, Any]) -> Any:
     asynchronous, cluster = kind.startswith("asyncio"), kind.endswith("cluster")
     package: Any = redis.asyncio if asynchronous else redis
 
-    def client() -> Any:
-        if cluster:
-            return package.cluster.RedisCluster.from_url(url)
+    if cluster:
+        client = package.cluster.RedisCluster.from_url(url)
+    else:
         retry, errors = package.retry.Retry(redis.backoff.NoBackoff(), 5), [redis.ConnectionError, redis.TimeoutError]
-        return package.Redis.from_url(url, decode_responses=True, retry=retry, retry_on_timeout=True, retry_on_error=errors)
-
-    return LoopedStore(client, options) if asynchronous else ThreadedStore(client(), options)
+        client = package.Redis.from_url(url, decode_responses=True, retry=retry, retry_on_timeout=True, retry_on_error=errors)
+    return docpriority.AsyncStore(client, **options) if asynchronous else docpriority.Store(client, **options)
 
 
 def policy_of(fields: dict[str, Any]) -> docpriority.Policy:
-    given = {name: fields[name] for name in ("thresholds", "loads", "turns", "in_order") if name in fields}
+    given: dict[str, Any] = {name: fields[name] for name in ("thresholds", "loads", "turns", "in_order") if name in fields}
     if "reset_interval_ms" in fields:
         given["reset_interval"] = timedelta(milliseconds=fields["reset_interval_ms"])
     if "reset_mode" in fields:
@@ -167,43 +123,51 @@ def error_of(error: BaseException) -> dict[str, Any]:
     return {"error": {"class": type(error).__name__, "message": str(error)}}
 
 
-def ask(store: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Answers what needs no Redis."""
+async def answer(store: Any, request: dict[str, Any], threads: ThreadPoolExecutor) -> dict[str, Any]:
     if request["do"] == "key":
-        keys = store.store.keys(base64.b64decode(request["customer"]))
+        keys = store.keys(base64.b64decode(request["customer"]))
         return {"key": base64.b64encode(vars(keys)[request["kind"]]).decode()}
-    script = store.store.script(request["name"], "anybody")
-    return {"script": script, "sha1": hashlib.sha1(script.encode()).hexdigest()}
+    if request["do"] == "script":
+        script = store.script(request["name"], "anybody")
+        return {"script": script, "sha1": hashlib.sha1(script.encode()).hexdigest()}
+    call = call_of(request)
+    if isinstance(store, docpriority.AsyncStore):
+        return answer_of(request["do"], await call(store))
+    return answer_of(request["do"], await asyncio.get_running_loop().run_in_executor(threads, call, store))
 
 
-def main() -> None:
-    store: Optional[Any] = None
-    writing = threading.Lock()
+async def close(store: Any, threads: ThreadPoolExecutor) -> None:
+    if isinstance(store, docpriority.AsyncStore):
+        await store.close()
+    elif store is not None:
+        await asyncio.get_running_loop().run_in_executor(threads, store.close)
 
-    def write(request: dict[str, Any], answer: dict[str, Any]) -> None:
-        with writing:
-            print(json.dumps({"id": request["id"], **answer}), flush=True)
 
-    def done(request: dict[str, Any], future: Future[Any]) -> None:
-        error = future.exception()
-        write(request, answer_of(request["do"], future.result()) if error is None else error_of(error))
+async def main() -> None:
+    loop, threads, store = asyncio.get_running_loop(), ThreadPoolExecutor(64), None
+    calls: set[asyncio.Task[None]] = set()
 
-    for line in sys.stdin:
-        request = json.loads(line)
+    async def serve(store: Any, request: dict[str, Any]) -> None:
         try:
-            if request["do"] == "open":
-                store = open_store(request)
-                write(request, {})
-            elif request["do"] in ("key", "script"):
-                write(request, ask(store, request))
-            else:
-                future = store.begin(call_of(request))  # type: ignore[union-attr]
-                future.add_done_callback(lambda future, request=request: done(request, future))
+            fields = await answer(store, request, threads)
         except Exception as error:
-            write(request, error_of(error))
-    if store is not None:
-        store.close()
+            fields = error_of(error)
+        print(json.dumps({"id": request["id"], **fields}), flush=True)
+
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        request = json.loads(line)
+        if request["do"] == "open":
+            await close(store, threads)
+            try:
+                store, fields = open_store(request), {}
+            except Exception as error:
+                fields = error_of(error)
+            print(json.dumps({"id": request["id"], **fields}), flush=True)
+        else:
+            calls = {call for call in calls if not call.done()} | {asyncio.ensure_future(serve(store, request))}
+    await asyncio.gather(*calls)
+    await close(store, threads)
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())

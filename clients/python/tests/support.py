@@ -11,7 +11,7 @@ import time
 import unittest
 import uuid
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 import redis
 import redis.asyncio
@@ -127,29 +127,48 @@ class StoreCase(unittest.TestCase):
         self.addCleanup(proxy.close)
         return proxy
 
-    def scripted(self, *tries: str) -> Scripted:
-        server = Scripted(tries)
-        self.addCleanup(server.close)
-        return server
 
+class Proxy:
+    """Stands before a Redis, until it is closed. Each connection has a thread for either way."""
 
-class _Server:
-    """Listens on a free port and serves each connection in a thread, until it is closed."""
-
-    def __init__(self) -> None:
+    def __init__(self, target: tuple[str, int]) -> None:
+        self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}"
-        self._open: list[socket.socket] = []
+        self.clients: list[socket.socket] = []
+        self._cut: list[socket.socket] = []
+        self._released = threading.Event()
+        self._released.set()
         self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
-        self._closed = False
         self._start(self._accept)
 
+    def hold(self) -> None:
+        """Answers wait until release."""
+        self._released.clear()
+
+    def release(self) -> None:
+        self._released.set()
+
+    def cut_all(self) -> None:
+        """The connections that are there end when something is sent on them."""
+        self._cut = list(self.clients)
+
+    def close_connections(self) -> None:
+        for client in self.clients:
+            _end(client)
+
+    def close(self) -> None:
+        self.release()
+        _end(self._listener)
+        self._threads[0].join()
+        self.close_connections()
+        for thread in self._threads:
+            thread.join()
+
     def _start(self, run: Callable[..., None], *arguments: Any) -> None:
-        thread = threading.Thread(target=run, args=arguments)
-        self._threads.append(thread)
-        thread.start()
+        self._threads.append(threading.Thread(target=run, args=arguments))
+        self._threads[-1].start()
 
     def _accept(self) -> None:
         while True:
@@ -157,44 +176,19 @@ class _Server:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            if self._track(client):
-                self._start(self._serve_quietly, client)
+            server = socket.create_connection(self._target)
+            self.clients.append(client)
+            self._start(self._pass, client, server, lambda: True)
+            self._start(self._pass, server, client, lambda client=client: self._released.wait() and client not in self._cut)
 
-    def _track(self, sock: socket.socket) -> bool:
-        with self._lock:
-            if self._closed:
-                sock.close()
-            else:
-                self._open.append(sock)
-            return not self._closed
-
-    def _serve_quietly(self, client: socket.socket) -> None:
+    def _pass(self, source: socket.socket, to: socket.socket, passes: Callable[[], bool]) -> None:
         try:
-            self.serve(client)
+            while (data := source.recv(65536)) and passes():
+                to.sendall(data)
         except OSError:
             pass
-        finally:
-            with self._lock:
-                if client in self._open:
-                    self._open.remove(client)
-            _end(client)
-
-    def serve(self, client: socket.socket) -> None:
-        raise NotImplementedError
-
-    def close_connections(self) -> None:
-        with self._lock:
-            connections, self._open = self._open, []
-        for sock in connections:
-            _end(sock)
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-        _end(self._listener)
-        self.close_connections()
-        for thread in list(self._threads):
-            thread.join()
+        _end(source)
+        _end(to)
 
 
 def _end(sock: socket.socket) -> None:
@@ -203,110 +197,3 @@ def _end(sock: socket.socket) -> None:
     except OSError:
         pass
     sock.close()
-
-
-class Proxy(_Server):
-    """Stands before a Redis, and does as its fault says."""
-
-    def __init__(self, target: tuple[str, int]) -> None:
-        self.target = target
-        # "hold": answers wait until release; "cut": the connection ends instead of an answer
-        self.fault = ""
-        self._released = threading.Event()
-        self.clients: list[socket.socket] = []
-        self._cut: list[socket.socket] = []
-        self._greeted: Optional[threading.Event] = None  # None: at once
-        super().__init__()
-
-    def hold(self) -> None:
-        self._released.clear()
-        self.fault = "hold"
-
-    def release(self) -> None:
-        self.fault = ""
-        self._released.set()
-
-    def hold_greetings(self) -> None:
-        """First answers wait until greet, which lets out those of connections that are there."""
-        self._greeted = threading.Event()
-
-    def greet(self) -> None:
-        if self._greeted is not None:
-            self._greeted.set()
-            self.hold_greetings()
-
-    def cut_all(self) -> None:
-        """The connections that are there end when something is sent on them."""
-        self._cut = list(self.clients)
-
-    def close(self) -> None:
-        self.release()
-        self.greet()
-        super().close()
-
-    def serve(self, client: socket.socket) -> None:
-        self.clients.append(client)
-        server = socket.create_connection(self.target)
-        if self._track(server):
-            self._start(self._answers, server, client)
-        while True:
-            data = client.recv(65536)
-            if not data:
-                break
-            server.sendall(data)
-        _end(server)
-
-    def _answers(self, server: socket.socket, client: socket.socket) -> None:
-        greeted = self._greeted
-        try:
-            while True:
-                data = server.recv(65536)
-                if not data or self.fault == "cut" or client in self._cut:
-                    return
-                if greeted is not None:
-                    greeted.wait()
-                if self.fault == "hold":
-                    self._released.wait()
-                client.sendall(data)
-        except OSError:
-            pass
-        finally:
-            _end(client)
-            _end(server)
-
-
-class Scripted(_Server):
-    """Answers the scripts that it is sent by what it is told, in turn, and the final one for ever: "answered", "lost", or
-    the text of an error."""
-
-    def __init__(self, tries: tuple[str, ...]) -> None:
-        self.tries = list(tries)
-        self.loads = "answered"  # what SCRIPT LOAD is answered, likewise
-        self.reply, self.drips = b"", False
-        self.sent: list[bytes] = []  # the commands that ran scripts
-        super().__init__()
-
-    def serve(self, client: socket.socket) -> None:
-        stream = client.makefile("rb")
-        while True:
-            head = stream.readline()
-            if not head:
-                return
-            command = [stream.read(int(stream.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))]
-            answer = self._answer(command)
-            if answer is None:
-                return
-            for drop in range(0, len(answer), 1 if self.drips else len(answer)):
-                client.sendall(answer[drop : drop + 1] if self.drips else answer)
-                time.sleep(0.01 if self.drips else 0)
-
-    def _answer(self, command: list[bytes]) -> Optional[bytes]:
-        name = command[0].upper()
-        does, reply = self.loads if name == b"SCRIPT" else "answered", b"+OK\r\n"
-        if name in (b"EVALSHA", b"EVAL"):
-            with self._lock:
-                self.sent.append(name)
-                does, reply = self.tries.pop(0) if len(self.tries) > 1 else self.tries[0], self.reply
-        if does == "lost":
-            return None
-        return reply if does == "answered" else b"-%b\r\n" % does.encode()

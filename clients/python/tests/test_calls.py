@@ -82,15 +82,6 @@ class Answers(unittest.TestCase):
         self.assertNotIn("level = 3", own.script("next", "acme"))
         self.assertIn("level = 9", own.script("next", "other"))
 
-    def test_a_tier_that_cannot_be_named_keeps_no_document_pending(self) -> None:
-        def tier_of(customer: Any) -> str:
-            raise LookupError
-
-        calls = Calls("priority", Policy(), {"few": Policy((-2,))}, tier_of, timedelta(days=1), True)
-        self.assertRaises(LookupError, calls.next_n, "acme", 1)
-        calls.done_n("acme", ["document"], timedelta())
-        calls.reset("acme")
-
 
 class Clusters(unittest.TestCase):
     """Two nodes, of which the client believes that the first has all keys."""
@@ -114,19 +105,9 @@ class Clusters(unittest.TestCase):
         except (IndexError, StopIteration, docpriority.PriorityError):
             return asked
 
-    def test_a_node_that_is_only_asked_this_time_is_not_learned(self) -> None:
-        self.assertEqual(self.asked(Refused("ASK 5 127.0.0.1:2"), [1, 0]), [(self.first, 1), (self.second, 2)])
-        asked = self.asked(Refused("ASK 5 127.0.0.1:2"), Refused("TRYAGAIN Multiple keys request during rehashing of slot"), [1, 0])
-        self.assertEqual(asked, [(self.first, 1), (self.second, 2), (self.first, 1)])
-        self.assertEqual(self.asked(), [(self.first, 1)])
-
     def test_a_node_that_failed_is_left_until_it_answers(self) -> None:
         for failure in (Unanswered("lost"), Refused("CLUSTERDOWN The cluster is down"), Refused("READONLY You can't write")):
             self.asked(failure)
             self.assertEqual({self.asked()[0][0] for _ in range(20)}, {self.second})
             self.asked(Refused("MOVED 5 127.0.0.1:1"), [1, 0])
             self.assertEqual(self.asked(), [(self.first, 1)])
-
-    def test_redirects_without_end_are_tried_again_after_a_pause(self) -> None:
-        asked = self.asked(*[Refused("MOVED 5 127.0.0.1:2"), Refused("MOVED 5 127.0.0.1:1")] * 4)
-        self.assertEqual(len(asked), 9)

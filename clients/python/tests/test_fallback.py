@@ -2,10 +2,8 @@
 
 import asyncio
 import logging
-import os
 import signal
 import unittest
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -14,12 +12,12 @@ from unittest import mock
 import redis
 
 import docpriority
-from docpriority import CorruptError, Decision, NotCountedError, _fallback
+from docpriority import _fallback
 from docpriority._calls import Calls
 from docpriority._fallback import Fallback
 from docpriority._policy import Policy
 
-from .support import LONG, SHORT, StoreCase, eventually, needs_redis, prefix
+from .support import SHORT, StoreCase, eventually, needs_redis
 
 logging.getLogger("docpriority").addHandler(logging.NullHandler())
 
@@ -72,12 +70,6 @@ class Fallbacks(StoreCase):
                 signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
-    def test_reset_reaches_memory_in_any_case(self) -> None:
-        store = self.open("redis://127.0.0.1:1", timeout=0.05, fallback=True)
-        store.next_n("acme", 3)
-        self.assertRaises(NotCountedError, store.reset, "acme")
-        self.assertEqual(store.next("acme").count, 0)
-
 
 class Breakers(unittest.TestCase):
     def setUp(self) -> None:
@@ -108,14 +100,6 @@ class Breakers(unittest.TestCase):
         self.fallback.succeeded(self.calls.next_n("acme", 1))
         self.assertTrue(self.fallback.asks_redis() and not self.fallback.degraded)
 
-    def test_once_redis_counts_a_user_memory_forgets_the_account_too(self) -> None:
-        calls = Calls("priority", Policy(), None, None, timedelta(days=1), True, accounts=True)
-        fallback, call = Fallback(calls.memory), calls.submit_n("acme/mary", ["document"])
-        call.by_memory(fallback.memory)
-        self.assertEqual(len(fallback.memory), 4)
-        fallback.succeeded(call)
-        self.assertEqual(len(fallback.memory), 0)
-
     def test_a_full_redis_that_takes_dones_does_not_count(self) -> None:
         full = docpriority.NotCountedError("full")
         full.__cause__ = redis.ResponseError("OOM command not allowed when used memory > 'maxmemory'.")
@@ -124,26 +108,3 @@ class Breakers(unittest.TestCase):
         self.assertTrue(self.fallback.degraded)
         self.fallback.succeeded(self.calls.next_n("acme", 1))
         self.assertFalse(self.fallback.degraded)
-
-    def test_a_corrupt_key_is_an_answer(self) -> None:
-        self.failing(10)
-        self.assertFalse(self.fallback.failed(self.calls.peek("acme"), CorruptError("told to")))
-        self.assertTrue(self.fallback.asks_redis() and not self.fallback.degraded)
-
-
-class Forks(unittest.TestCase):
-    def test_a_child_begins_with_an_empty_memory(self) -> None:
-        store = docpriority.Store(redis.Redis("127.0.0.1", 1), prefix=prefix(), timeout=0.01, fallback=True)
-        self.assertEqual([decision.count for decision in store.next_n("acme", 3)], [0, -1, -2])
-        fallback: Any = store._fallback
-        with ThreadPoolExecutor(1) as another:
-            for lock in (fallback._lock, fallback.memory._lock):
-                another.submit(lock.__enter__).result()
-            child = os.fork()
-            if child == 0:
-                try:
-                    signal.alarm(int(LONG))  # which ends a child that waits for a lock
-                    os._exit(0 if store.next("acme") == Decision(1, 1, 0, Policy().reset_interval, degraded=True) else 1)
-                finally:
-                    os._exit(2)
-            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)

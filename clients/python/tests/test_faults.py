@@ -2,9 +2,6 @@
 
 import asyncio
 import itertools
-import json
-import os
-import socket
 import sys
 import threading
 import time
@@ -17,13 +14,12 @@ import redis
 import redis.asyncio
 
 import docpriority
-from docpriority import NotCountedError, OutcomeUnknownError, _course, _lock
-from docpriority._calling import Threads, _finish
+from docpriority import NotCountedError, _course, _lock
+from docpriority._calling import _finish
 from docpriority._course import Deadline
-from docpriority._pool import Pool
 from docpriority._report import Window
 
-from .support import HOST, LONG, PORT, SHORT, Loop, Proxy, StoreCase, eventually, needs_redis, prefix, stubborn
+from .support import HOST, LONG, PORT, SHORT, Loop, Proxy, StoreCase, eventually, needs_redis, prefix
 
 
 @needs_redis
@@ -53,113 +49,9 @@ class LostAnswers(StoreCase):
             store.done("acme", "document")
         self.assertEqual(store.peek("acme").pending, 0)
 
-    def test_connecting_may_take_longer_than_a_call(self) -> None:
-        proxy, package = self.proxy(), redis.asyncio if self.asynchronous else redis
-        proxy.hold_greetings()
-        store = self.open(client=lambda: package.from_url(proxy.url, client_name="test"), timeout=SHORT)
-        self.assertRaises(NotCountedError, store.peek, "acme")
-
-        def count() -> Any:
-            proxy.greet()  # nobody who comes later
-            try:
-                return store.peek("acme").count
-            except NotCountedError:
-                return None
-
-        self.assertEqual(eventually(count, lambda count: count is not None), 0)
-
-    def test_a_done_reaches_redis_once_there_is_a_connection(self) -> None:
-        proxy, package, own = self.proxy(), redis.asyncio if self.asynchronous else redis, prefix()
-        self.open(prefix=own, timeout=LONG).submit("acme", "document")
-        proxy.hold_greetings()
-        store = self.open(client=lambda: package.from_url(proxy.url, client_name="test"), timeout=1, fallback=True, prefix=own)
-        self.assertIsNone(store.done("acme", "document"))
-        with ThreadPoolExecutor(1) as thread:
-            closing = thread.submit(store.close)
-            eventually(lambda: proxy.greet() or closing.done(), bool)
-            closing.result()
-        self.assertNotIn(b"document", self.redis().zrange(f"{own}:{{acme}}:pending", 0, -1))
-
-    def test_a_reply_that_comes_drop_by_drop_is_none(self) -> None:
-        server = self.scripted("answered")
-        server.reply, server.drips = b"*2\r\n:1\r\n:" + b"0" * 1_000_000, True
-        store = self.open(server.url, timeout=SHORT)
-        self.assertRaises((NotCountedError, OutcomeUnknownError), store.next, "acme")
-
-    def test_first_calls_load_a_script_once(self) -> None:
-        store, server = self.open(timeout=LONG), self.redis()
-        server.script_flush()
-        server.config_resetstat()
-        with ThreadPoolExecutor(20) as threads:
-            list(threads.map(store.next, map(str, range(20))))
-        loads = [ran["calls"] for command, ran in server.info("commandstats").items() if command.startswith("cmdstat_script")]
-        self.assertEqual(loads, [1])
-        self.assertNotIn("errorstat_NOSCRIPT", server.info("errorstats"))
-
-    def test_a_script_that_is_not_known_is_loaded(self) -> None:
-        store, server = self.open(timeout=LONG), self.redis()
-        server.config_resetstat()
-        for count in range(3):
-            server.script_flush()
-            self.assertEqual(store.next("acme").count, -count)
-        ran = server.info("commandstats")
-        self.assertNotIn("cmdstat_eval", ran)  # which Redis 7.4 evicts
-        self.assertEqual(ran["cmdstat_evalsha"]["calls"], 5)
-
-    def test_a_script_that_can_neither_be_loaded_nor_sent_along_is_not_counted(self) -> None:
-        server = self.scripted("NOSCRIPT No matching script.")
-        server.loads = "NOPERM this user has no permissions to run the 'script|load' command"
-        server.tries.append("NOPERM this user has no permissions to run the 'eval' command")
-        store = self.open(server.url, timeout=LONG)
-        self.assertRaisesRegex(NotCountedError, "'eval'", store.next, "acme")
-        self.assertEqual(server.sent, [b"EVALSHA", b"EVAL"])
-        server.loads, server.tries = "lost", ["NOSCRIPT No matching script.", "answered"]
-        server.reply = b"*2\r\n:1\r\n:0\r\n"
-        self.assertEqual(store.next("acme").count, 0)
-
-
-@needs_redis
-class Outages(StoreCase):
-    def test_refused_connections_are_not_counted_and_say_by_whom(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-        store = self.open(f"redis://127.0.0.1:{port}", timeout=SHORT)
-        with self.assertRaises(NotCountedError) as raised:
-            store.next("acme")
-        for part in ("next", "{acme}:count", f"127.0.0.1:{port}", "refused"):
-            self.assertIn(part, str(raised.exception))
-        self.assertIsNotNone(raised.exception.__cause__)
-
-    def test_a_store_that_was_closed_counts_nothing(self) -> None:
-        store = self.open(timeout=LONG, fallback=True)
-        store.next("acme")
-        store.close()
-        for _ in range(2):
-            with self.assertRaisesRegex(NotCountedError, "closed"):
-                store.next("acme")
-            store.close()
-
 
 @needs_redis
 class Processes(unittest.TestCase):
-    def test_a_child_after_a_fork_has_its_own_connections(self) -> None:
-        store = docpriority.Store(redis.Redis(HOST, int(PORT)), prefix=prefix(), timeout=LONG)
-        self.addCleanup(store.close)
-        self.assertEqual(store.next("acme").count, 0)
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                os.write(writing, json.dumps([store.next("acme").count for _ in range(100)]).encode())
-            finally:
-                os._exit(0)
-        counts = [store.next("acme").count for _ in range(100)]
-        os.waitpid(child, 0)
-        os.close(writing)
-        with os.fdopen(reading) as written:
-            counts += json.load(written)
-        self.assertEqual(sorted(counts), list(range(-200, 0)))
-
     def test_no_free_connection_is_not_counted(self) -> None:
         pool = redis.ConnectionPool(host=HOST, port=int(PORT), max_connections=1)
         store = docpriority.Store(redis.Redis(connection_pool=pool), prefix=prefix(), timeout=SHORT)
@@ -281,21 +173,3 @@ class Loops(unittest.IsolatedAsyncioTestCase):
         eventually(connections, lambda number: number <= 2)
         asyncio.run(store.close())
         eventually(connections, lambda number: number == 0)
-
-
-class Pools(unittest.TestCase):
-    def test_a_call_that_gives_up_hands_on_what_it_was_handed(self) -> None:
-        class GivesUp(Exception):
-            pass
-
-        class Impatient(Threads):
-            async def wait(self, waiter: Any, deadline: Deadline) -> None:
-                await super().wait(waiter, deadline)
-                raise GivesUp
-
-        calling = Impatient(redis.Redis(HOST or "127.0.0.1", int(PORT or 1)), LONG)
-        pool = Pool(calling, None)
-        link = calling.link_class(calling.connection(None))
-        with mock.patch.object(pool, "_begin", lambda: pool.give(link)):
-            self.assertRaises(GivesUp, _finish, pool.take, Deadline(LONG))
-        self.assertEqual((list(pool._free), list(pool._waiting)), ([link], []))

@@ -1,76 +1,15 @@
-"""The memory decides as Redis does, within its bounds, also in the stores of docpriority.testing."""
+"""The memory stays within its bounds, and the stores of docpriority.testing are stores."""
 
-import random
 import unittest
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from unittest import mock
 
-import redis
-
 import docpriority
 from docpriority import Bounds, Document, Ended, NotCountedError, Policy, Rule, _memory
-from docpriority._calls import Call, Calls
-from docpriority._cost import Costs
-from docpriority._memory import Memory
 from docpriority.testing import AsyncMemoryStore, MemoryStore
 
-from .support import HOST, PORT, Awaited, StoreCase, needs_redis, prefix
-
-
-@needs_redis
-class Random(unittest.TestCase):
-    """Random calls, whose replies by Redis and by the memory are the same numbers. Redis's scripts read a time that passes
-    as told."""
-
-    customers = ("acme", "acme/mary", "acme/jo", "acme/", "acme/}", "/x", "x")
-    documents = ("a", "b", "c", "d", "e", "f", "g", ":a", ":/4/marya", "marya")
-    times = (0, 0, 1, 5_000, 60_000, 200_000, 3_600_000, 20_000_000, 86_400_000)  # milliseconds
-
-    def test_the_memory_answers_as_redis_does(self) -> None:
-        for accounts, in_order in ((False, False), (False, True), (True, False), (True, True)):
-            for _ in range(4):
-                seed = random.randrange(1 << 32)
-                chance = random.Random(seed)
-                relative = mock.patch.object(Costs, "relative", lambda *_: chance.choice((0, 0, 1, 1000, 20_000)))
-                with self.subTest(seed=seed, accounts=accounts, in_order=in_order), relative:
-                    self.run_calls(chance, accounts, in_order)
-
-    def run_calls(self, chance: random.Random, accounts: bool, in_order: bool) -> None:
-        policy, lease = Policy(loads=(4, 30, 200), turns=5, in_order=in_order), chance.choice((300_000, 86_400_000))
-        calls = Calls(prefix(), policy, None, None, timedelta(milliseconds=lease), True, accounts)
-        server, now = redis.Redis(HOST, int(PORT)), 1_900_000_000_000  # later than Redis's own: no set ends before it should
-        self.addCleanup(server.close)
-        memory = Memory(policy.last, lease, lambda: now, accounts)
-        clock = calls.key("test", "clock")
-
-        def both(call: Call[Any]) -> None:
-            text = call.script.text.replace("call('TIME')", f"call('LRANGE', '{clock.decode()}', 0, 1)")
-            replies = call.answer(memory), server.eval(text, len(call.keys), *call.keys, *call.arguments)
-            self.assertEqual(*replies, (call.operation, call.keys, call.arguments))
-
-        for _ in range(250):
-            now += chance.choice(self.times)
-            server.delete(clock)
-            server.rpush(clock, now // 1000, now % 1000 * 1000)
-            customer, ids = chance.choice(self.customers), chance.choices(self.documents, k=chance.randint(1, 9))
-            what = chance.random()
-            if what < 0.5:
-                delays = chance.choices((0, 0, 0, 1, 400, 4_000, 90_000, 31_536_000), k=len(ids))  # seconds
-                both(calls.submit_n(customer, map(Document, ids, [0] * len(ids), delays)))
-            elif what < 0.8:
-                both(calls.done_n(customer, ids, timedelta()))
-            elif what < 0.83:
-                server.delete(*calls.reset(customer).keys)
-                memory.reset(customer.encode())
-            elif what < 0.86:
-                server.set(calls.keys(customer).override, "=3")
-                memory.set_override(customer.encode(), 3, 3, float("inf"))
-            elif what < 0.9:
-                server.delete(calls.keys(customer).override)
-                memory.remove_override(customer.encode())
-            both(calls.peek(customer))
+from .support import Awaited, StoreCase
 
 
 class Evictions(unittest.TestCase):
@@ -137,21 +76,3 @@ class Stores(StoreCase):
         self.assertEqual((store.next("acme").level, store.peek("acme").rule_level), (2, 1))
         store.set_override("acme", None)
         self.assertEqual((store.next("acme").level, store.peek("acme").rule_level), (1, 1))
-
-
-class Threads(unittest.TestCase):
-    def test_threads_may_use_it_together(self) -> None:
-        store = MemoryStore()
-
-        def work(worker: int) -> list[int]:
-            for n in range(200):
-                store.submit("acme", f"{worker}-{n}")
-                store.done("acme", f"{worker}-{n}")
-            return [store.next("acme").count for _ in range(200)]
-
-        with ThreadPoolExecutor(8) as threads:
-            counts = [count for counted in threads.map(work, range(8)) for count in counted]
-        self.assertEqual(sorted(counts), list(range(-1599, 1)))
-        state = store.peek("acme")
-        self.assertEqual((state.pending, round(state.recent)), (0, 512))  # rounded, because it fades
-        self.assertEqual(len(store._memory), 1)

@@ -40,7 +40,7 @@ class Readme(unittest.TestCase):
         return printed.getvalue(), names
 
     def test_a_document_is_submitted_and_done(self) -> None:
-        printed, names = self.run_block('store.done("acme", "invoice-1"')
+        printed, names = self.run_block('store.done("acme", "invoice-4711"')
         self.assertEqual(printed, "1\n")
         self.assertEqual(names["store"].peek("acme").pending, 0)
 
@@ -48,7 +48,7 @@ class Readme(unittest.TestCase):
         self.assertEqual(self.run_block("async def main")[0], "[1, 1]\n")
 
     def test_a_document_goes_on_without_redis(self) -> None:
-        printed, names = self.run_block('store.done("acme", "invoice-1"', address="127.0.0.1:1", timeout=0.05)
+        printed, names = self.run_block('store.done("acme", "invoice-4711"', address="127.0.0.1:1", timeout=0.05)
         self.assertEqual((printed, names["store"].degraded), ("1\n", True))
 
     def test_a_test_of_ones_own_passes(self) -> None:

@@ -9,7 +9,6 @@ from typing import Any, Optional
 
 import docpriority
 from docpriority import Bounds, Decision, Ended, Policy, ResetMode
-from docpriority._book import Customer
 from docpriority._calls import Calls
 from docpriority._following import Follower
 from docpriority._memory import Memory
@@ -32,17 +31,6 @@ def policy_of(fields: dict[str, Any]) -> Policy:
     given = {**fields, "reset_interval": timedelta(milliseconds=fields["reset_interval_ms"]), "reset_mode": ResetMode(fields["reset_mode"])}
     del given["reset_interval_ms"]
     return Policy(**given)
-
-
-class Policies(unittest.TestCase):
-    def test_levels(self) -> None:
-        for vector in vectors("policies.json")["policies"]:
-            policy = policy_of(vector["policy"])
-            by_load = vector["levels_by_load"] or []
-            with self.subTest(vector["name"]):
-                self.assertEqual((policy.loads, policy.turns, policy.last), (tuple(vector["loads"]), vector["turns"], vector["last"]))
-                self.assertEqual([[count, policy.level(count)] for count, _ in vector["levels"]], vector["levels"])
-                self.assertEqual([[load, policy.level_of_load(load / 1e6)] for load, _ in by_load], by_load)
 
 
 class Case:
@@ -91,17 +79,6 @@ def levels(rule_level: int, level: int, fields: dict[str, Any]) -> dict[str, Any
 
 class InMemory(unittest.TestCase):
     """Against Redis, the conformance checks run them."""
-
-    def test_arithmetic(self) -> None:
-        file, customer = vectors("load.json"), Customer()
-        for left, recent in file["recent"]:
-            customer.fades_at = left
-            self.assertEqual(customer.recent(0), recent)
-        for recent, left in file["left"]:
-            customer.submitted(recent, 0)
-            self.assertEqual(customer.fades_at, left)
-        for flood, turns, turn in file["turns"]:
-            self.assertEqual(Policy(loads=(), turns=turns).level_of_load(1, flood), 1 + turn)
 
     def test_decisions(self) -> None:
         for file in ("rule.json", "submit.json", "due.json", "accounts.json", "edges.json"):

@@ -97,7 +97,7 @@ type (
 		Override string `json:"override_key_hex"`
 	}
 
-	// Shape is a policy with its scripts and some of its levels.
+	// Shape is a policy with its scripts.
 	Shape struct {
 		Name   string            `json:"name"`
 		Policy Policy            `json:"policy"`
@@ -105,8 +105,6 @@ type (
 		Loads  []float64         `json:"loads"`
 		Turns  int               `json:"turns"`
 		Last   int64             `json:"last"`
-		Levels [][2]int64        `json:"levels"`
-		ByLoad [][2]int64        `json:"levels_by_load"`
 		SHA    map[string]string `json:"sha1"`
 	}
 

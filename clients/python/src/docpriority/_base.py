@@ -49,9 +49,9 @@ class Base(Generic[Client]):
         fallback = join if fallback is None else fallback
         for what, option in (("overrides", overrides), ("accounts", accounts), ("join", join), ("fallback", fallback)):
             if not isinstance(option, bool):
-                raise TypeError(f"{what} is a bool, not {type(option).__name__}")
+                raise TypeError(f"{what} must be a bool, not {type(option).__name__}")
         if not isinstance(name, str):
-            raise TypeError(f"the name is a str, not {type(name).__name__}")
+            raise TypeError(f"the name must be a str, not {type(name).__name__}")
         if len(utf8("the name", name)) > 100:
             raise ValueError(f"the name {name[:80]!r} has more than 100 bytes")
         if name and not join:

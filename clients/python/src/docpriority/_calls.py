@@ -112,9 +112,9 @@ class Calls:
     def next_n(self, customer: Name, n: int, operation: str = "next_n") -> Call[list[Decision]]:
         name, keys = bytes_of("customer", customer), self.keys(customer)
         if isinstance(n, bool) or not isinstance(n, int):
-            raise TypeError(f"the number of documents is an int, not {type(n).__name__}")
+            raise TypeError(f"the number of documents must be an int, not {type(n).__name__}")
         if not 1 <= n <= _MOST_COUNTED:
-            raise ValueError(f"the number of documents {n} is not 1 to {_MOST_COUNTED}")
+            raise ValueError(f"the number of documents {n} must be 1 to {_MOST_COUNTED}")
         policy = self.policies.policy_of(customer)
 
         def read(reply: list[int], degraded: bool) -> list[Decision]:
@@ -162,7 +162,7 @@ class Calls:
         name, documents = bytes_of("customer", customer), _listed(documents, _MOST_DONE)
         ids = [bytes_of("document", document) for document in documents]
         if not isinstance(took, timedelta):
-            raise TypeError(f"took is a timedelta, not {type(took).__name__}")
+            raise TypeError(f"took must be a timedelta, not {type(took).__name__}")
         if took < timedelta():
             raise ValueError(f"took is {took.total_seconds()} s, less than 0")
         seconds = min(took.total_seconds(), _DAY) / len(ids)
@@ -234,7 +234,7 @@ class Calls:
 
 def _listed(documents: Iterable[Item], most: int) -> list[Item]:
     if isinstance(documents, (str, bytes)):
-        raise TypeError("documents is a list of them, not one")
+        raise TypeError("documents must be a list of them, not one")
     listed = list(islice(documents, most + 1))
     if not 1 <= len(listed) <= most:
         raise ValueError(f"there are no documents, or more than {most}, in the call")
@@ -243,9 +243,9 @@ def _listed(documents: Iterable[Item], most: int) -> list[Item]:
 
 def checked_cost(cost: float) -> float:
     if isinstance(cost, bool) or not isinstance(cost, Real):
-        raise TypeError(f"a cost is 0 (unknown) or a positive finite number, not {type(cost).__name__}")
+        raise TypeError(f"a cost must be 0 (unknown) or a positive finite number, not {type(cost).__name__}")
     if not 0 <= cost <= sys.float_info.max:
-        raise ValueError(f"a cost is 0 (unknown) or a positive finite number, not {cost}")
+        raise ValueError(f"a cost must be 0 (unknown) or a positive finite number, not {cost}")
     return float(cost)
 
 
@@ -253,7 +253,7 @@ def _delay_of(document: Document) -> int:
     """Returns the delay of a document in milliseconds, or raises."""
     seconds = seconds_of("the delay", document.delay)
     if not 0 <= seconds <= LONGEST_DELAY:
-        raise ValueError(f"the delay {document.delay} is not from 0 s to 365 days")
+        raise ValueError(f"the delay {document.delay} must be from 0 s to 365 days")
     return timedelta(seconds=seconds) // _MILLISECOND
 
 

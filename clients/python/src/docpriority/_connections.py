@@ -40,6 +40,10 @@ _DROPPED = (
 class Connections:
     """Makes the connections of one store."""
 
+    connection_class: Any
+    most: int  # connections to one server
+    _settings: dict[str, Any]
+
     def __init__(self, client: Any, timeout: float, package: Any) -> None:
         self._client = client  # a Sentinel's pool lives as long as its client
         self.timeout = timeout
@@ -48,7 +52,7 @@ class Connections:
         cluster = package.cluster.RedisCluster
         pipelines = (Pipeline, AsyncPipeline, redis.cluster.ClusterPipeline)
         if isinstance(client, pipelines) or not isinstance(client, (package.Redis, cluster)):
-            raise TypeError(f"a store takes a Redis or RedisCluster of {package.__name__}, not {type(client).__module__}.{type(client).__qualname__}")
+            raise TypeError(f"a store needs a Redis or RedisCluster of {package.__name__}, not {type(client).__module__}.{type(client).__qualname__}")
         template = self._of_cluster(client) if isinstance(client, cluster) else client.connection_pool
         self.connection_class, self._settings = template.connection_class, self._adapted(template.connection_kwargs)
         self.most = min(_MOST_CONNECTIONS, getattr(template, "max_connections", _MOST_CONNECTIONS))

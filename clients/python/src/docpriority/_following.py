@@ -131,7 +131,7 @@ def _policies(own: Policies, item: Any) -> Policies:
 def _object(item: Any) -> dict[str, Any]:
     """Returns an object of JSON; null is one without fields."""
     if item is not None and not isinstance(item, dict):
-        raise TypeError(f"{item!r:.80} is not an object")
+        raise TypeError(f"{item!r:.80} must be an object")
     return item or {}
 
 
@@ -143,11 +143,11 @@ def _policy(item: Any) -> Policy:
     given = {name: value for name, value in _object(item).items() if value is not None}
     interval, mode = given.pop("reset_interval_ms", 0), given.pop("reset_mode", "")
     if type(interval) is not int or not 0 <= interval <= _LONGEST_INTERVAL:
-        raise TypeError(f"reset_interval_ms is a whole number of at most {_LONGEST_INTERVAL}")
+        raise TypeError(f"reset_interval_ms must be a whole number of at most {_LONGEST_INTERVAL}")
     if mode not in list(_MODES):
         raise TypeError(f"the reset_mode {mode!r:.80} is unknown")
     if any(not isinstance(given.get(name, []), list) for name in ("thresholds", "loads")):
-        raise TypeError("thresholds and loads are lists")
+        raise TypeError("thresholds and loads must be lists")
     if interval:
         given["reset_interval"] = timedelta(milliseconds=interval)
     return Policy(reset_mode=_MODES[mode], **given)

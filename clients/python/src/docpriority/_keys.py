@@ -12,30 +12,22 @@ Name = Union[str, bytes]
 
 @dataclass(frozen=True)
 class Document:
-    """A document for ``submit_n``. Immutable."""
+    """A document for ``submit_n``: its id, unique within its customer, and as in ``submit`` its cost and delay.
+    Immutable."""
 
     id: Name
-    """Unique within its customer."""
-
     cost: float = 0
-    """As in ``submit``; 0 means that it is not known."""
-
     delay: Union[timedelta, float] = 0
-    """As in ``submit``; 0 means that it is due now."""
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of one customer in Redis."""
+    """The keys of one customer in Redis: of the count, which ``next`` writes, of the pending documents, which ``submit``
+    writes, and of the operators' override."""
 
     count: bytes
-    """The key of the count, which ``next`` writes."""
-
     pending: bytes
-    """The key of the pending documents, which ``submit`` writes."""
-
     override: bytes
-    """The key of the operators' override for the customer."""
 
 
 def bytes_of(what: str, name: Name) -> bytes:
@@ -45,9 +37,9 @@ def bytes_of(what: str, name: Name) -> bytes:
     elif isinstance(name, bytes):
         raw = name
     else:
-        raise TypeError(f"a {what} is a str or bytes, not {type(name).__name__}")
+        raise TypeError(f"a {what} must be a str or bytes, not {type(name).__name__}")
     if not 1 <= len(raw) <= 512:
-        raise ValueError(f"a {what} has 1 to 512 bytes, not {len(raw)}")
+        raise ValueError(f"a {what} must have 1 to 512 bytes, not {len(raw)}")
     return raw
 
 
@@ -62,7 +54,7 @@ def utf8(what: str, text: str) -> bytes:
 def prefix_bytes(prefix: str) -> bytes:
     """Returns the bytes of a prefix, or raises."""
     if not isinstance(prefix, str):
-        raise TypeError(f"the prefix is a str, not {type(prefix).__name__}")
+        raise TypeError(f"the prefix must be a str, not {type(prefix).__name__}")
     if not prefix or "{" in prefix or "}" in prefix:
         raise ValueError(f"the prefix {prefix[:80]!r} is empty or has a brace in it")
     return utf8("the prefix", prefix)

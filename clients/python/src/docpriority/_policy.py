@@ -35,35 +35,29 @@ class ResetMode(enum.Enum):
 class Policy:
     """The numbers of the two rules. ``Policy()`` is the default policy.
 
-    All processes that share a prefix, in any language, need the same policies.
+    thresholds
+        The table of ``next``: strictly descending counts, at most 254, each from -2**53 to 2**53. A count below the first
+        has level 2 or a later one, below the second 3, and so on.
+    reset_interval, reset_mode
+        How long a customer must pause to be reset by ``next``, whole milliseconds, at least 1; and when that begins.
+    loads
+        The table of ``submit``: strictly ascending loads, each from a millionth to a billion. A load above the first has
+        level 2 or a later one, above the second 3, and so on; above the last, a document is a flood's. The default is 8,
+        64, 512, 8192, 32768, or fewer of them if ``thresholds`` give fewer than six levels.
+    turns
+        The number of extra levels in which floods take turns: of a customer's pending documents of a flood, the
+        ⌈4096^(k/turns)⌉-th and later ones go k levels further. Loads and turns give at most 255 levels. 0 means the
+        default: with ``loads`` none, without them the number of levels that ``thresholds`` give beyond the loads'.
+    in_order
+        Whether no document gets an earlier level by ``submit`` than the newest pending one of its customer.
     """
 
     thresholds: Sequence[int] = (-2, -4, -6, -8, -10, -12, -14, -20)
-    """The table of ``next``: strictly descending counts, at most 254, each from -2**53 to 2**53. A count below the
-    first has level 2 or a later one, below the second 3, and so on. An empty table gives one level."""
-
     reset_interval: timedelta = timedelta(seconds=1500)
-    """How long a customer must pause to be reset by ``next``: whole milliseconds, at least 1."""
-
     reset_mode: ResetMode = ResetMode.SINCE_LAST_UPDATE
-    """When the interval begins."""
-
     loads: Sequence[float] = None  # type: ignore[assignment]  # filled by __post_init__
-    """The table of ``submit``: strictly ascending loads, each from a millionth to a billion. A load above the first has
-    level 2 or a later one, above the second 3, and so on. The default is 8, 64, 512, 8192, 32768, or fewer of them if
-    ``thresholds`` give fewer than six levels. Empty means that every document is beyond the last load."""
-
     turns: int = 0
-    """The number of extra levels after the one for documents beyond the last load, so that customers who flood at the
-    same time take turns. Among a customer's pending documents beyond the last load, the ⌈4096^(k/turns)⌉-th and later
-    ones go k levels further: with three turns, the first 15 stay, the next 240 go one level further, and so on. Loads
-    and turns give at most 255 levels. 0 means the default: with ``loads`` none, without them the number of levels that
-    ``thresholds`` give beyond the loads', three for nine levels."""
-
     in_order: bool = False
-    """Whether no document gets an earlier level by ``submit`` than the newest pending one of its customer: for customers
-    who want their own documents in order. It makes a customer's later documents wait for their earlier ones, and changes
-    little for others."""
 
     _ascending: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _millionths: tuple[int, ...] = field(init=False, repr=False, compare=False)
@@ -73,20 +67,20 @@ class Policy:
         thresholds = tuple(self.thresholds)
         for threshold in thresholds:
             if isinstance(threshold, bool) or not isinstance(threshold, int):
-                raise TypeError(f"the threshold {threshold!r} is not an int")
+                raise TypeError(f"the threshold {threshold!r} must be an int")
             if abs(threshold) > _GREATEST_THRESHOLD:
                 raise ValueError(f"the threshold {threshold} is beyond 2**53")
         if len(thresholds) >= _MOST_LEVELS:
             raise ValueError(f"{len(thresholds)} thresholds are more than {_MOST_LEVELS - 1}")
         for before, threshold in zip(thresholds, thresholds[1:]):
             if threshold >= before:
-                raise ValueError(f"the threshold {threshold} is not below {before}")
+                raise ValueError(f"the threshold {threshold} must be below {before}")
         if whole_milliseconds("the reset interval", self.reset_interval) < 1:
-            raise ValueError(f"the reset interval {self.reset_interval.total_seconds()} s is not at least 1 ms")
+            raise ValueError(f"the reset interval {self.reset_interval.total_seconds()} s must be at least 1 ms")
         if not isinstance(self.reset_mode, ResetMode):
-            raise TypeError(f"the reset mode {self.reset_mode!r} is not a ResetMode")
+            raise TypeError(f"the reset mode {self.reset_mode!r} must be a ResetMode")
         if not isinstance(self.in_order, bool):
-            raise TypeError(f"in_order is a bool, not {type(self.in_order).__name__}")
+            raise TypeError(f"in_order must be a bool, not {type(self.in_order).__name__}")
         levels, turns = len(thresholds) + 1, self.turns
         loads = _LOADS_OF_LEVELS.get(levels, _LOADS[max(6 - levels, 0) :]) if self.loads is None else tuple(self.loads)
         _check_loads(loads, turns)
@@ -119,17 +113,17 @@ def _millionths_of(load: float) -> int:
 
 def _check_loads(loads: Sequence[float], turns: int) -> None:
     if isinstance(turns, bool) or not isinstance(turns, int):
-        raise TypeError(f"turns {turns!r} is not an int")
+        raise TypeError(f"turns {turns!r} must be an int")
     if turns < 0 or len(loads) + 1 + turns > _MOST_LEVELS:
         raise ValueError(f"{len(loads)} loads and {turns} turns are not 1 to {_MOST_LEVELS} levels")
     for load in loads:
         if isinstance(load, bool) or not isinstance(load, (int, float)):
-            raise TypeError(f"the load {load!r} is not a number")
+            raise TypeError(f"the load {load!r} must be a number")
         if not _LEAST_LOAD <= load <= _GREATEST_LOAD:
-            raise ValueError(f"the load {load} is not from a millionth to a billion")
+            raise ValueError(f"the load {load} must be from a millionth to a billion")
     for before, load in zip(loads, loads[1:]):
         if _millionths_of(load) <= _millionths_of(before):
-            raise ValueError(f"the load {load} is not above {before} by a millionth")
+            raise ValueError(f"the load {load} must be above {before} by a millionth")
 
 
 Tiers = Optional[Mapping[str, Policy]]
@@ -145,14 +139,14 @@ class Policies:
         self._tier_of = tier_of
         for name, tier in [("policy", policy), *self._tiers.items()]:
             if not isinstance(tier, Policy):
-                raise TypeError(f"{name!r} is a Policy, not {type(tier).__name__}")
+                raise TypeError(f"{name!r} must be a Policy, not {type(tier).__name__}")
             # One queue compares the levels of all customers.
             if tier.last > policy.last:
                 raise ValueError(f'tier "{name!s:.80}" has {tier.last} levels, more than the {policy.last} of the policy')
         if self._tiers and tier_of is None:
             raise ValueError("tiers without a tier_of would never be used")
         if tier_of is not None and not callable(tier_of):
-            raise TypeError("tier_of is a function of a customer")
+            raise TypeError("tier_of must be a function of a customer")
 
     @property
     def last(self) -> int:
@@ -186,16 +180,16 @@ def seconds_of(what: str, time: Union[timedelta, float]) -> float:
     if isinstance(time, timedelta):
         return time.total_seconds()
     if isinstance(time, bool) or not isinstance(time, (int, float)):
-        raise TypeError(f"{what} is a timedelta or a number of seconds, not {type(time).__name__}")
+        raise TypeError(f"{what} must be a timedelta or a number of seconds, not {type(time).__name__}")
     return time
 
 
 def whole_milliseconds(what: str, time: timedelta) -> int:
     """Returns a time in milliseconds, or raises if it is not a whole number of them."""
     if not isinstance(time, timedelta):
-        raise TypeError(f"{what} is a timedelta, not {type(time).__name__}")
+        raise TypeError(f"{what} must be a timedelta, not {type(time).__name__}")
     if time % _MILLISECOND:
-        raise ValueError(f"{what} {time.total_seconds()} s is not a whole number of milliseconds")
+        raise ValueError(f"{what} {time.total_seconds()} s must be a whole number of milliseconds")
     return time // _MILLISECOND
 
 
@@ -203,5 +197,5 @@ def lease_milliseconds(lease: timedelta) -> int:
     """Returns a lease in milliseconds, or raises."""
     milliseconds = whole_milliseconds("the lease", lease)
     if milliseconds < 1000 or lease > _DAY:
-        raise ValueError(f"the lease {lease.total_seconds()} s is not from 1 s to a day")
+        raise ValueError(f"the lease {lease.total_seconds()} s must be from 1 s to a day")
     return milliseconds

@@ -3,9 +3,8 @@
     >>> from docpriority.celery import install
     >>> install(app, store, lambda task: task.argument("customer"))
 
-The README has the three settings, and says when a document is submitted and done. Each published task is a document of
-its customer. The document's id is the task's, which Celery creates, so no customer can choose it. The message carries
-the customer in its headers. Celery's own tasks (``celery.chord_unlock`` and so on) are left alone.
+The README has the three settings, and says when a document is submitted and done. The message carries the customer in
+its headers. Celery's own tasks (``celery.chord_unlock`` and so on) are left alone.
 
 Nothing here makes publishing or a task fail: errors of the store or ``customer_of`` are logged. If the store cannot
 decide, the level is 1. Only Celery's soft time limit passes through.
@@ -81,15 +80,8 @@ def install(
     """Makes ``store`` decide the priorities of a Celery app's tasks. Call it once where the app is created, in
     publishers and in workers. It sends nothing, and reads no setting of the app before a task is published.
 
-    customer_of
-        Names the customer whose document a task is: a ``str``. None, or an empty name, means
-        that it is no document: the message is published unchanged, and the first of each task
-        is logged.
-    cost_of
-        Returns how much work a task is, as in ``Store.submit``: a number; 0 or None if
-        unknown.
-
-    ``store`` is a ``docpriority.Store``; an ``AsyncStore`` cannot be used.
+    ``customer_of`` names the customer whose document a task is: a ``str``; None, or an empty name, if it is none.
+    ``cost_of`` returns how much work a task is, as in ``Store.submit``; 0 or None if unknown.
     """
     if isinstance(app, Proxy):  # as celery.current_app is
         app = app._get_current_object()
@@ -97,7 +89,7 @@ def install(
         raise TypeError("Celery needs a docpriority.Store, not an AsyncStore")
     for what, wanted in (("customer_of", customer_of), ("cost_of", cost_of or customer_of)):
         if not callable(wanted):
-            raise TypeError(f"{what} is a function, not {type(wanted).__name__}")
+            raise TypeError(f"{what} must be a function, not {type(wanted).__name__}")
     if getattr(app, "_docpriority", None) is not None:
         raise ValueError(f"docpriority is installed in {app!r} already")
     app._docpriority = _Integration(app, store, customer_of, cost_of)
@@ -111,18 +103,6 @@ def _amqp_of(app: Any) -> Any:
     if integration is not None:
         integration.join(amqp)
     return amqp
-
-
-def _noting_router(make: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    router = make(*args, **named)
-    router.route = functools.partial(_route_and_note, router.route)
-    return router
-
-
-def _route_and_note(route: Callable[..., Any], options: Any, *args: Any, **named: Any) -> Any:
-    """Notes the priority that a call passed, before a route, or the task that publishes, adds its own."""
-    passed = options.get("priority")
-    return {**route(options, *args, **named), _HEADER: passed}
 
 
 class _Integration:
@@ -158,8 +138,7 @@ class _Integration:
 
     def join(self, amqp: Any) -> None:
         """Has an AMQP publish by this object."""
-        amqp.Router, amqp.send_task_message = functools.partial(_noting_router, amqp.Router), self.publish
-        vars(amqp).pop("router", None)
+        amqp.send_task_message = self.publish
 
     @functools.cached_property
     def _send(self) -> Any:
@@ -168,7 +147,6 @@ class _Integration:
 
     def publish(self, producer: Any, name: str, message: Any, **options: Any) -> Any:
         """Sends the message of a task, with its customer and its priority."""
-        priority = options.pop(_HEADER, options.get("priority"))  # that the call passed
         headers = options["headers"] = dict(options.get("headers") or {})
         headers.pop(_HEADER, None)  # the caller may have copied another task's headers
         task_id = message.headers.get("id")
@@ -176,7 +154,7 @@ class _Integration:
         if request is not None:  # the task republishes itself
             if request.get(_HEADER) is not None:
                 headers[_HEADER] = request.get(_HEADER)
-                options["priority"] = (request.delivery_info or {}).get("priority") if priority is None else priority
+                options["priority"] = (request.delivery_info or {}).get("priority")
             sent = self._send(producer, name, message, **options)
             self._republished.add(task_id)
             return sent
@@ -186,9 +164,7 @@ class _Integration:
             if customer:
                 level = self._submit(customer, name, document)
                 headers[_HEADER] = customer
-                if priority in (None, getattr(self._app.tasks.get(name), "priority", None), self._inherited()):
-                    priority = self._priority(level, options)
-                options["priority"] = priority
+                options["priority"] = self._priority(level, options)
             return self._send(producer, name, message, **options)
         except BaseException:  # also a time limit
             if customer:
@@ -205,7 +181,7 @@ class _Integration:
                 tasks = self._tasks_of(name, message, {**message.headers, **headers})
                 customers = {self._customer_of(task) or "" for task in tasks}
                 if not all(isinstance(customer, str) for customer in customers):  # a header cannot carry bytes
-                    raise TypeError(f"customer_of returns a str or None, not {type(customers.pop()).__name__}: write str(customer.id)")
+                    raise TypeError(f"customer_of must return a str or None, not {type(customers.pop()).__name__}: write str(customer.id)")
                 if len(customers) > 1:
                     raise ValueError(f"it has documents of {len(customers)} customers: publish a message for each")
                 customer = "".join(customers)
@@ -247,11 +223,6 @@ class _Integration:
         """Returns the request of a task if this thread is working on it."""
         task = self._app.current_worker_task
         return task.request if task is not None and task.request.id == task_id else None
-
-    def _inherited(self) -> Any:
-        """Returns the priority that Celery passes to the callbacks of the task that this thread is working on."""
-        task = self._app.current_worker_task if self._app.conf.task_inherit_parent_priority else None
-        return (task.request.delivery_info or {}).get("priority") if task is not None else None
 
     @functools.cached_property
     def _broker(self) -> str:
@@ -304,7 +275,7 @@ class _Integration:
             self._republished.discard(task_id)
             return
         requeued = state == states.REJECTED and isinstance(retval, Reject) and retval.requeue
-        interrupted = state is None and not _is_time_limit(sys.exc_info()[1])  # by the end of the process
+        interrupted = state is None and not isinstance(sys.exc_info()[1], SoftTimeLimitExceeded)  # by the end of the process
         if sender.acks_late and (requeued or interrupted):
             return
         self._done(customer, task_id, timedelta(seconds=time.monotonic() - begun) if begun is not None else timedelta())
@@ -342,12 +313,6 @@ class _Integration:
         except PriorityError as error:
             _log.warning("docpriority: the task %s of %s stays pending until its lease ends: %s", document, customer, error)
         except BaseException as error:
-            if _is_time_limit(error):  # which comes once, and which Celery swallows when a task has ended
+            if isinstance(error, SoftTimeLimitExceeded):  # which comes once, and which Celery swallows when a task has ended
                 self._done(customer, document, took)
             raise
-
-
-def _is_time_limit(error: Optional[BaseException]) -> bool:
-    """Reports whether an exception is a time limit, of which a task can see Celery's soft one, and gevent's Timeout, by
-    which a pool of greenlets ends a task at the hard one."""
-    return isinstance(error, (SoftTimeLimitExceeded, getattr(sys.modules.get("gevent"), "Timeout", SoftTimeLimitExceeded)))

@@ -1,4 +1,4 @@
-package main
+package conformance_test
 
 import (
 	"context"
@@ -126,11 +126,15 @@ func checkRefused(w *world) {
 	var books ledger.Ledger
 	w.awaitNext(d, &books, "acme")
 	s.Kill()
+	var refused response
 	redistest.Await(w, "what cannot be sent is not counted", func() bool {
-		r := d.ask("next", operations["next"])
-		note(&books, "acme", r)
-		return r.class() == notCounted
+		refused = d.ask("next", operations["next"])
+		note(&books, "acme", refused)
+		return refused.class() == notCounted
 	})
+	if why := refused.Error.Message; !strings.Contains(why, s.keys(w, "acme").Count) || !strings.Contains(why, s.Addr) && !w.port.cluster {
+		w.Errorf("the message %q names no key or no address", why)
+	}
 	w.duringOutage(d, &books, notCounted)
 	s.Restart()
 	s.awaitWhole(w)
@@ -251,6 +255,20 @@ func checkCorruptKeys(w *world) {
 	}
 }
 
+// checkConnecting has a connection take longer than a call may, as over a distance or by a slow login.
+func checkConnecting(w *world) {
+	s := w.site()
+	s.between.holdGreetings(w)
+	d := w.open(s.between.addr+"/1", short, nil) // the database makes each client send something first
+	if r := d.ask("next", operations["next"]); r.class() != notCounted {
+		w.Errorf("without a connection, next is %v", r)
+	}
+	redistest.Await(w, "a later call finds the connection that an earlier one has begun", func() bool {
+		s.between.greet(make(chan struct{})) // nobody who comes later
+		return d.ask("next", operations["next"]).Error == nil
+	})
+}
+
 // checkEnd has a driver end while its server stands still, which a store's close must
 // not wait for.
 func checkEnd(w *world) {
@@ -270,10 +288,12 @@ func checkEnd(w *world) {
 func checkNodes(w *world) {
 	c := redistest.StartCluster(w, 3)
 	d := w.open(c.Masters[0].Addr, enough, nil)
+	var customers []string
 	for i := range 60 {
-		customer := []byte(fmt.Sprint("customer ", i))
+		customers = append(customers, fmt.Sprint("customer ", i))
+		customer := []byte(customers[i])
 		for n := range 2 {
-			if got := d.next(string(customer)); got.Count != -int64(n) {
+			if got := d.next(customers[i]); got.Count != -int64(n) {
 				w.Errorf("document %d of %s has the count %d", n+1, customer, got.Count)
 			}
 		}
@@ -288,6 +308,60 @@ func checkNodes(w *world) {
 			w.Errorf("done of %s has ended %s", customer, asJSON(got))
 		}
 		d.must("reset", fields{"customer": customer})
+	}
+	w.standStill(c, d, customers)
+	w.moveSlots(c, d)
+}
+
+// standStill has a node stand still: that is the trouble of its own customers.
+func (w *world) standStill(c *redistest.Cluster, d *driver, customers []string) {
+	w.reopen(d, c.Masters[0].Addr, enough/4, nil)
+	client, still := c.Client(), c.Masters[1]
+	for _, customer := range customers { // each node is connected
+		w.awaitNext(d, new(ledger.Ledger), customer)
+	}
+	if err := still.Client().Do(context.Background(), "CLIENT", "PAUSE", enough, "WRITE").Err(); err != nil {
+		w.Fatal(err)
+	}
+	var calling sync.WaitGroup
+	for _, customer := range customers {
+		calling.Go(func() {
+			r, err := d.try("next", fields{"customer": []byte(customer), "n": 1})
+			master, failed := client.MasterForKey(context.Background(), "priority:{"+customer+"}:count")
+			if err != nil || failed != nil || (master.Options().Addr == still.Addr) != (r.Error != nil) || r.Error != nil && r.class() != notCounted && r.class() != outcomeUnknown {
+				w.Errorf("while a node stands still, next of %s is %v %v %v", customer, r, err, failed)
+			}
+		})
+	}
+	calling.Wait()
+	if err := still.Client().Do(context.Background(), "CLIENT", "UNPAUSE").Err(); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// moveSlots has slots move, key by key: no count is lost and none doubled, nor an override.
+func (w *world) moveSlots(c *redistest.Cluster, d *driver) {
+	w.reopen(d, c.Masters[0].Addr, enough, fields{"overrides": true})
+	for customer, override := range map[string]string{"acme": "", "globex": "=7 by mary"} {
+		n, key := int64(0), "priority:{"+customer+"}:"
+		if override != "" {
+			if err := c.Client().Set(context.Background(), key+"override", override, 0).Err(); err != nil {
+				w.Fatal(err)
+			}
+		}
+		both := func() {
+			counted := d.next(customer)
+			submitted := d.must("submit", fields{"customer": []byte(customer), "documents": documents(fmt.Sprint(n))}).Decisions[0]
+			overridden := override != ""
+			if counted.Count != -n || submitted.Pending != n+1 || (counted.Level == 7) != overridden || (submitted.Level == 7) != overridden {
+				w.Errorf("document %d of %s is %s and %s", n+1, customer, asJSON(counted), asJSON(submitted))
+			}
+			n++
+		}
+		both()
+		c.MoveSlot(key+"count", both)
+		both()
+		both()
 	}
 }
 
@@ -304,6 +378,13 @@ func checkPart(w *world) {
 			if got := d.next(customer); got.Count != -n || got.Degraded != (customer == "refused") {
 				w.Errorf("document %d of the customer who is %s is %s", n+1, customer, asJSON(got))
 			}
+		}
+	}
+	// Once Redis has counted the refused one, memory has forgotten them.
+	for _, fate := range []string{pass, "OOM command not allowed when used memory > 'maxmemory'."} {
+		s.between.let(fate)
+		if got := d.next("refused"); got.Count != 0 || got.Degraded != (fate != pass) {
+			w.Errorf("behind it, a document is %s", asJSON(got))
 		}
 	}
 }
@@ -382,4 +463,104 @@ func checkFallback(w *world) {
 		d.must("reset", fields{"customer": []byte("flood")})
 	}
 	d.end()
+}
+
+// A document that is done is not pending, whatever the server missed or got late.
+
+// checkDones has the server miss Dones: it gets them later, and they do not end what was submitted since.
+func checkDones(w *world) {
+	s := w.site()
+	d := w.open(s.between.addr, enough, fields{"fallback": true})
+	w.warm(d)
+	acme := fields{"customer": []byte("acme"), "documents": documents("missed", "submitted again"), "took_ms": 0}
+	d.must("submit", acme)
+	s.between.let("OOM command not allowed when used memory > 'maxmemory'.")
+	d.must("done", acme)
+	other := w.open(s.Addr, enough, nil)
+	other.must("submit", fields{"customer": []byte("acme"), "documents": documents("submitted again")})
+	s.between.let(pass)
+	redistest.Await(w, "the server gets the Dones", func() bool { return !slices.Contains(s.pending(w, "acme"), "missed") })
+	late := fields{"customer": []byte("acme"), "documents": documents("done before the end"), "took_ms": 0}
+	d.must("submit", late)
+	s.between.let("OOM command not allowed when used memory > 'maxmemory'.")
+	d.must("done", late)
+	s.between.let(pass)
+	d.end()
+	if held := s.pending(w, "acme"); !slices.Equal(held, []string{"submitted again"}) {
+		w.Errorf("%q are pending", held)
+	}
+}
+
+// checkLate has the server stand still with Submits in flight, whose documents are done meanwhile.
+// It runs them after their calls have ended: that must not make the documents pending again.
+func checkLate(w *world) {
+	const calls, each = 9, 100
+	s := w.siteAt("")
+	d := w.open(s.Addr, short, fields{"fallback": true})
+	w.warm(d)
+	ask := func(do string) {
+		var calling sync.WaitGroup
+		for at := range calls {
+			calling.Go(func() {
+				var ids []string
+				for n := range each {
+					ids = append(ids, fmt.Sprint(at, " ", n))
+				}
+				r, err := d.try(do, fields{"customer": []byte("acme"), "documents": documents(ids...), "took_ms": 0})
+				if err != nil || r.Error != nil || do == "submit" && !r.Decisions[0].Degraded {
+					w.Errorf("while the server stands still, a %s is %v %v", do, r, err)
+				}
+			})
+		}
+		calling.Wait()
+	}
+	s.Signal(syscall.SIGSTOP)
+	ask("submit")
+	// What a process thinks of the server's clock is wrong by less than a call takes, and this is one.
+	// After it, the tenth failure, no Done waits for the server.
+	d.ask("peek", operations["peek"])
+	ask("done")
+	s.Signal(syscall.SIGCONT)
+	redistest.Await(w, "the server decides again", func() bool {
+		r := d.ask("next", operations["next"])
+		return r.Error == nil && !r.Decisions[0].Degraded
+	})
+	d.end()
+	if held := s.pending(w, "acme"); len(held) > 0 {
+		w.Errorf("%d documents are pending that are done", len(held))
+	}
+}
+
+// checkScripts has a driver's first calls come at once, to a server that does not know their script.
+func checkScripts(w *world) {
+	s := w.site()
+	d := w.open(s.between.addr, enough, nil)
+	next := func(calls int) {
+		var calling sync.WaitGroup
+		for range calls {
+			calling.Go(func() {
+				if r, err := d.try("next", operations["next"]); err != nil || r.Error != nil {
+					w.Errorf("next is %v %v", r, err)
+				}
+			})
+		}
+		calling.Wait()
+	}
+	next(20)
+	if loads := s.between.loads(); loads != 1 {
+		w.Errorf("20 first calls have loaded their script %d times", loads)
+	}
+	if err := s.client.ScriptFlush(context.Background()).Err(); err != nil {
+		w.Fatal(err)
+	}
+	next(1)
+	if ran := s.client.Info(context.Background(), "commandstats").Val(); strings.Contains(ran, "cmdstat_eval:") {
+		w.Error("a script that Redis has lost was not loaded, but sent along: Redis 7.4 and later forget it again")
+	}
+	s.between.refuseLoads()
+	w.reopen(d, s.between.addr, enough, nil)
+	if err := s.client.ScriptFlush(context.Background()).Err(); err != nil {
+		w.Fatal(err)
+	}
+	next(1)
 }

@@ -1,12 +1,12 @@
-package main
+package conformance_test
 
 import (
 	"context"
 	"errors"
 	"maps"
 	"net"
-	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,12 +19,17 @@ import (
 
 // port is a port to check: its driver, and which of its client libraries.
 type port struct {
+	tb      testing.TB
 	command []string
 	dir     string   // where the command runs
 	env     []string // nil: this process's
 	client  string   // "": the port's default
 	cluster bool     // the client wants a Redis Cluster
 	partial bool     // it may lack what is optional
+	brief   bool     // only what it does on a cluster is checked
+
+	mu   sync.Mutex
+	idle []*driver // that checks have left
 }
 
 // patience is how long a driver may take for an answer whatever its timeout is, so
@@ -41,8 +46,7 @@ const (
 // world is what one check has: a port, and servers that end with the check.
 type world struct {
 	testing.TB
-	port  port
-	lacks string // the option that the port does not support, so that the check was skipped
+	port *port
 }
 
 // optional are the options of open that a port need not support.
@@ -96,11 +100,11 @@ func (s *site) awaitWhole(w *world) {
 	})
 }
 
-// open starts a driver on an address and opens it with further options. A check is over if
-// the port does not support one of them.
+// open starts a driver on an address and opens it with further options. A check is skipped
+// where the port does not support one of them.
 func (w *world) open(addr string, timeout int64, options fields) *driver {
 	w.Helper()
-	d := start(w, w.port)
+	d := w.start()
 	w.reopen(d, addr, timeout, options)
 	return d
 }
@@ -110,9 +114,8 @@ func (w *world) reopen(d *driver, addr string, timeout int64, options fields) {
 	w.Helper()
 	r := d.ask("open", w.options(addr, timeout, options))
 	asked := func(option string) bool { return options[option] == true }
-	if at := slices.IndexFunc(optional, asked); at >= 0 && w.port.partial && r.class() == unsupported {
-		w.lacks = optional[at]
-		runtime.Goexit()
+	if w.port.partial && r.class() == unsupported && slices.ContainsFunc(optional, asked) {
+		w.Skip("the port does not support ", asJSON(options))
 	}
 	if r.Error != nil {
 		w.Fatalf("open: %v", r)

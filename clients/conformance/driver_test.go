@@ -1,4 +1,4 @@
-package main
+package conformance_test
 
 import (
 	"bufio"
@@ -121,7 +121,6 @@ type driver struct {
 	process *exec.Cmd
 	input   io.WriteCloser
 	wait    func() error  // until the process has ended
-	said    *tail         // on its standard error
 	gone    chan struct{} // it has ended, or said what is no answer
 
 	mu      sync.Mutex
@@ -130,22 +129,48 @@ type driver struct {
 	why     error // it is gone
 }
 
-// start starts a driver, which ends with the check at the latest.
-func start(tb testing.TB, p port) *driver {
-	tb.Helper()
-	d := &driver{
-		tb: tb, process: exec.Command(p.command[0], p.command[1:]...),
-		said: new(tail), gone: make(chan struct{}), waiting: make(map[int64]chan response),
+// start returns a driver: one that a check has left, because most of a check's time is a process's
+// start, or a new one, which ends with the test of the port at the latest.
+func (w *world) start() *driver {
+	w.Helper()
+	p := w.port
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var d *driver
+	if n := len(p.idle); n > 0 {
+		d, p.idle = p.idle[n-1], p.idle[:n-1]
+	} else {
+		d = startNew(p)
 	}
-	d.process.Dir, d.process.Env, d.process.Stderr = p.dir, p.env, d.said
+	d.tb = w
+	w.Cleanup(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		select {
+		case <-d.gone:
+		default:
+			if !w.Failed() {
+				p.idle = append(p.idle, d)
+			}
+		}
+	})
+	return d
+}
+
+func startNew(p *port) *driver {
+	p.tb.Helper()
+	d := &driver{
+		process: exec.Command(p.command[0], p.command[1:]...), gone: make(chan struct{}), waiting: make(map[int64]chan response),
+	}
+	d.process.Dir, d.process.Env, d.process.Stderr = p.dir, p.env, p.tb.Output()
 	output, err := d.process.StdoutPipe()
 	if err == nil {
 		d.input, err = d.process.StdinPipe()
 	}
 	if err != nil {
-		tb.Fatal(err)
+		p.tb.Fatal(err)
 	}
-	d.wait = redistest.StartProgram(tb, d.process)
+	d.wait = redistest.StartProgram(p.tb, d.process)
 	go d.listen(output)
 	return d
 }
@@ -242,7 +267,7 @@ func (d *driver) ask(do string, f fields) response {
 	d.tb.Helper()
 	r, err := d.try(do, f)
 	if err != nil {
-		d.tb.Fatalf("%v%s", err, d.said)
+		d.tb.Fatal(err)
 	}
 	return r
 }
@@ -270,10 +295,10 @@ func (d *driver) end() {
 	select {
 	case <-d.gone:
 		if d.why != errEnded {
-			d.tb.Fatalf("at the end of its input: %v%s", d.why, d.said)
+			d.tb.Fatalf("at the end of its input: %v", d.why)
 		}
 	case <-time.After(patience):
-		d.tb.Fatalf("the driver has not ended within %v of the end of its input%s", patience, d.said)
+		d.tb.Fatalf("the driver has not ended within %v of the end of its input", patience)
 	}
 }
 
@@ -300,27 +325,4 @@ func documents(ids ...string) [][]byte {
 		list[i] = []byte(id)
 	}
 	return list
-}
-
-// tail keeps the end of what a driver logs.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (t *tail) Write(text []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, text...)
-	t.text = t.text[max(0, len(t.text)-2000):]
-	return len(text), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.text) == 0 {
-		return ""
-	}
-	return "; its last words: " + string(t.text)
 }

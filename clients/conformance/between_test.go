@@ -1,4 +1,4 @@
-package main
+package conformance_test
 
 import (
 	"bufio"
@@ -30,6 +30,11 @@ type between struct {
 	fates []string // of the scripts in turn; the last stays; none: pass
 	sent  int      // scripts since the fates were set
 	args  []string // of the scripts since the fates were set
+
+	loaded  int  // scripts, by SCRIPT LOAD
+	noLoads bool // SCRIPT LOAD is refused
+
+	greeting chan struct{} // what is no script waits for it; nil: not
 }
 
 // listen opens a port for connections to a server that may not be there yet.
@@ -67,6 +72,36 @@ func (b *between) scripts() (sent int, args []string) {
 	return b.sent, b.args
 }
 
+// loads returns how often a script was loaded.
+func (b *between) loads() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.loaded
+}
+
+// refuseLoads has SCRIPT LOAD be refused from here on, as by a server that has renamed it.
+func (b *between) refuseLoads() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.noLoads = true
+}
+
+// holdGreetings has commands that are no scripts wait, until greet lets out those that are there.
+func (b *between) holdGreetings(tb testing.TB) {
+	b.greet(make(chan struct{}))
+	tb.Cleanup(func() { b.greet(nil) })
+}
+
+// greet ends a wait, and says for what later commands wait.
+func (b *between) greet(next chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.greeting != nil {
+		close(b.greeting)
+	}
+	b.greeting = next
+}
+
 // backend is the connection to the server for one of the port's.
 type backend struct {
 	net.Conn
@@ -75,7 +110,7 @@ type backend struct {
 
 // relay passes one command on, and its answer back, according to its fate.
 func (b *between) relay(client *server.Peer, command string, args ...string) bool {
-	target, fate := b.fateOf(command, args)
+	target, fate, wait := b.fateOf(command, args)
 	to, _ := client.Ctx.(*backend)
 	if to == nil {
 		conn, err := net.Dial("tcp", target)
@@ -86,6 +121,9 @@ func (b *between) relay(client *server.Peer, command string, args ...string) boo
 		client.OnDisconnect(func() { _ = conn.Close() })
 		to = &backend{conn, bufio.NewReader(conn)}
 		client.Ctx = to
+	}
+	if wait != nil {
+		<-wait
 	}
 	if fate != pass && fate != lose {
 		if !strings.HasSuffix(fate, "\n") {
@@ -112,14 +150,20 @@ func (b *between) relay(client *server.Peer, command string, args ...string) boo
 	return true
 }
 
-// fateOf decides about a command, and returns the server to send it to.
-func (b *between) fateOf(command string, args []string) (target, fate string) {
+// fateOf decides about a command, and returns the server to send it to, and what to wait for.
+func (b *between) fateOf(command string, args []string) (target, fate string, wait chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch command {
 	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO":
+	case "SCRIPT":
+		b.loaded++
+		if b.noLoads {
+			return b.target, "ERR unknown command 'SCRIPT'", nil
+		}
+		return b.target, pass, nil
 	default:
-		return b.target, pass
+		return b.target, pass, b.greeting
 	}
 	b.sent++
 	if len(args) > 1 {
@@ -127,9 +171,9 @@ func (b *between) fateOf(command string, args []string) (target, fate string) {
 		b.args = append(b.args, args[min(2+max(keys, 0), len(args)):]...)
 	}
 	if len(b.fates) == 0 {
-		return b.target, pass
+		return b.target, pass, nil
 	}
-	return b.target, b.fates[min(b.sent, len(b.fates))-1]
+	return b.target, b.fates[min(b.sent, len(b.fates))-1], nil
 }
 
 // readReply reads one whole value of Redis's protocol, and the messages before it.

@@ -2,9 +2,8 @@
 
 import { Cluster, Redis } from 'ioredis';
 import { createClient, createCluster } from 'redis';
-import { type Bounds, Corrupt, type Decision, defaultPolicy, type Document, type Ended, join, type JoinOptions, keysOf, NotCounted, OutcomeUnknown, type Policy, PriorityError, type State, Store, type StoreOptions } from 'docpriority';
+import { type Bounds, Corrupt, type Decision, defaultPolicy, type Document, type Ended, join, type JoinOptions, NotCounted, OutcomeUnknown, type Policy, PriorityError, type State, Store, type StoreOptions } from 'docpriority';
 import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
-
 import { MemoryStore, type MemoryStoreOptions } from 'docpriority/testing';
 
 const gold: Policy = { thresholds: [-50, -100], resetMode: 'sinceLastReset', loads: [8, 512], turns: 2, inOrder: true };
@@ -12,49 +11,29 @@ const options: StoreOptions = {
   prefix: 'priority', timeout: 100, overrides: true, accounts: true, fallback: true, policy: defaultPolicy(), lease: 3_600_000,
   tiers: { gold }, tierOf: (customer: string) => (customer.startsWith('gold') ? 'gold' : undefined),
 };
-
-export const stores: Store[] = [
-  new Store(createClient({ url: 'redis://localhost' }), options),
-  new Store(createClient({ RESP: 3, clientSideCache: { maxEntries: 5 } })),
-  new Store(createCluster({ rootNodes: [] })),
-  new Store(new Redis()),
-  new Store(new Redis({ sentinels: [], name: 'counts' })),
-  new Store(new Cluster([])),
-];
-
 const joining: JoinOptions = { ...options, name: 'worker 4' };
-export const member: Store = join(new Redis(), joining);
 const inMemory: MemoryStoreOptions = { ...options, clock: () => 0 };
 const memory = new MemoryStore(inMemory);
-memory.advance(5);
 memory.setOverride('acme', { latest: memory.last, endsIn: 5_000 });
-memory.setOverride('acme', undefined);
-memory.clear();
-stores.push(member, memory, new MemoryStore());
 
-export async function use(store: Store, signal: AbortSignal): Promise<number> {
+export const stores: Store[] = [
+  new Store(createClient({ url: 'redis://localhost' }), options), new Store(createClient({ RESP: 3, clientSideCache: { maxEntries: 5 } })),
+  new Store(createCluster({ rootNodes: [] })), new Store(new Redis({ sentinels: [], name: 'counts' })), new Store(new Cluster([])),
+  join(new Redis(), joining), memory, new MemoryStore(),
+];
+
+export async function use(store: Store): Promise<number | Bounds | undefined> {
   try {
-    const decision: Decision = await store.next('acme', { signal });
-    const { level, count, pending, load, resetIn }: { level: number; count: number; pending: number; load: number; resetIn: number } = decision;
+    const decision: Decision = await store.next('acme');
     const documents: Document[] = [{ id: 'a', cost: 3, delay: 5 }, { id: Buffer.from('b') }];
-    const all: Decision[] = [...(await store.nextN('acme', 3)), ...(await store.submitN(new Uint8Array([1]), [...documents, 'c'], { signal }))];
-    await store.submit('acme', 'a');
-    await store.submit('acme', 'a', { cost: 12.5, delay: 3_600_000, signal });
+    const all: Decision[] = [...(await store.nextN('acme', 3)), ...(await store.submitN(new Uint8Array([1]), [...documents, 'c']))];
+    await store.submit('acme', 'a', { cost: 12.5, delay: 3_600_000 });
     const ended: Ended | undefined = await store.done('acme', 'a', 12.5);
-    const others: Ended[] = await store.doneN('acme', ['a'] as const, 5, { signal });
+    const others: Ended[] = await store.doneN('acme', ['a'] as const, 5);
     const state: State = await store.peek('acme');
-    const rule: 'byCount' | 'byLoad' | 'unknown' = state.rule;
-    const bounds: Bounds | undefined = state.bounds;
-    const degraded: boolean = decision.degraded || state.degraded || store.degraded;
-    if (degraded) return store.last;
-    const bound: number = Math.max(decision.ruleLevel, bounds?.latest ?? 0, state.overrideEndsIn ?? 0, state.scheduled, state.accountLoad, state.accountFlood);
-    await store.reset('acme');
-    const key: Uint8Array = keysOf('acme/mary', 'priority', true).count;
-    const { text, sha1 }: { text: string; sha1: string } = store.script('next');
-    await store.close();
+    const key: Uint8Array = store.keys('acme/mary').count;
     await store[Symbol.asyncDispose]();
-    const waited = ended?.latency ?? others[0]?.latency ?? 0;
-    return bound + level + count + pending + load + resetIn + all.length + waited + state.nextLevel + rule.length + key.length + text.length + sha1.length;
+    return state.bounds ?? (decision.degraded ? store.last : all.length + others.length + key.length + (ended?.latency ?? 0));
   } catch (error) {
     if (error instanceof NotCounted || error instanceof OutcomeUnknown) return 1;
     if (error instanceof Corrupt) throw new Error(error.message, { cause: error.cause });

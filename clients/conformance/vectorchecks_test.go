@@ -1,4 +1,4 @@
-package main
+package conformance_test
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func checkKeys(accounts bool) func(*world) {
 		var file struct{ Keys []vectors.Keys }
 		w.read("keys.json", &file)
 		s := w.site()
-		d, prefix := start(w, w.port), ""
+		d, prefix := w.start(), ""
 		for _, key := range file.Keys {
 			if key.Accounts != accounts {
 				continue
@@ -67,7 +67,7 @@ func checkPolicies(w *world) {
 	var file vectors.Policies
 	w.read("policies.json", &file)
 	s := w.site()
-	d := start(w, w.port)
+	d := w.start()
 	for _, shape := range file.Policies {
 		options := fields{"policy": shape.Policy, "lease_ms": shape.Lease}
 		if shape.Name == "the default" {
@@ -114,7 +114,7 @@ func checkCases(option string, files ...string) func(*world) {
 	return func(w *world) {
 		server := virtualredis.Start(w)
 		client := server.Listen()
-		p := &process{world: w, d: start(w, w.port), addr: server.Server.Addr()}
+		p := &process{world: w, d: w.start(), addr: server.Server.Addr()}
 		for _, file := range files {
 			var all struct{ Cases []vectors.Case }
 			w.read(file, &all)
@@ -339,7 +339,7 @@ func checkLost(w *world) {
 	var file struct{ Cases []vectors.Loss }
 	w.read("lost.json", &file)
 	s := w.site()
-	d, timeout := start(w, w.port), int64(0)
+	d, timeout := w.start(), int64(0)
 	for _, loss := range file.Cases {
 		wanted := int64(enough)
 		if last := loss.Tries[len(loss.Tries)-1]; loss.Sent == 0 && last != pass { // it ends with its time
