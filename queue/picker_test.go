@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -49,19 +48,6 @@ func TestAPickerSkipsLevelsWithoutWork(t *testing.T) {
 	for range 10 {
 		if level, _ := strict.Pick([]bool{false, true, true}); level != 2 {
 			t.Fatalf("the strict picker picked level %d while level 2 had work", level)
-		}
-	}
-}
-
-func TestAPickerTakesTheWeightsOfEveryPolicy(t *testing.T) {
-	for _, weights := range [][]int64{{1 << 32}, {1}} {
-		if _, err := queue.NewPicker(weights...); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, weights := range [][]int64{{0}, {1, -1}, {1<<32 + 1}} {
-		if _, err := queue.NewPicker(weights...); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("NewPicker(%v): %v", weights, err)
 		}
 	}
 }

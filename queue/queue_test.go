@@ -2,9 +2,6 @@ package queue_test
 
 import (
 	"cmp"
-	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -99,6 +96,9 @@ func TestLevelOneIsServedFirstAndTheLastLevelLast(t *testing.T) {
 						t.Fatalf("level %d of %d shares %d with the one before it", level, last, number)
 					}
 				}
+				if number := adapter.number; number(0, last) != used[0] || number(last+1, last) != used[len(used)-1] {
+					t.Fatalf("a level outside %d is not the nearest inside", last)
+				}
 				if last > 1 && used[len(used)-1] != all[len(all)-1] {
 					t.Fatalf("the last level of %d is %d; %d is served last", last, used[len(used)-1], all[len(all)-1])
 				}
@@ -112,58 +112,6 @@ func TestLevelOneIsServedFirstAndTheLastLevelLast(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Beside the first five levels, no class has two levels more than another.
-func TestClassesShareTheTurnsEvenly(t *testing.T) {
-	for range 300 {
-		classes := 7 + rand.Int64N(293)
-		last := classes + rand.Int64N(2001-classes)
-		levels := make([]int, classes)
-		for level := range last {
-			levels[queue.Class(priority.Level(level+1), priority.Level(last), priority.Level(classes))-1]++
-		}
-		if first := levels[:5]; slices.Max(first) != 1 {
-			t.Fatalf("the first classes have %v levels", first)
-		}
-		if turns := levels[5:]; slices.Max(turns)-slices.Min(turns) > 1 {
-			t.Fatalf("the classes have %v levels", levels)
-		}
-	}
-}
-
-// Whatever the arguments are, nothing panics.
-func TestALevelOutsideCountsAsTheNearestInside(t *testing.T) {
-	anyLevel := func() priority.Level {
-		levels := []int{rand.IntN(304) - 3, rand.Int(), -rand.Int(), math.MinInt, math.MaxInt}
-		return priority.Level(levels[rand.IntN(len(levels))])
-	}
-	named := map[string]func(level, last priority.Level) string{
-		"Name": func(level, last priority.Level) string { return queue.Name("documents", level, last) },
-	}
-	for name, adapter := range adapters {
-		named[name] = func(level, last priority.Level) string { return fmt.Sprint(adapter.number(level, last)) }
-	}
-	for name, call := range named {
-		t.Run(name, func(t *testing.T) {
-			for range 300 {
-				level, last := anyLevel(), anyLevel()
-				inside := max(last, 1)
-				if got, want := call(level, last), call(max(1, min(level, inside)), inside); got != want {
-					t.Fatalf("level %d of %d is %s and not %s", level, last, got, want)
-				}
-			}
-		})
-	}
-	for range 300 {
-		level, last, classes := anyLevel(), anyLevel(), anyLevel()
-		if class := queue.Class(level, last, classes); class < 1 || class > max(classes, 1) {
-			t.Fatalf("level %d of %d in %d classes is %d", level, last, classes, class)
-		}
-		if most := queue.RabbitMQMaxPriority(last); most < 1 || most > 31 {
-			t.Fatalf("x-max-priority for %d levels is %d", last, most)
-		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
@@ -15,60 +14,10 @@ import (
 	priorityasynq "github.com/docpriority/priority/queue/asynq"
 )
 
-var (
-	redisOpt = asynq.RedisClientOpt{Addr: "localhost:6379"}
-	store    = new(memory.Store) // in a fleet: fleet.Join(redisClient, nil)
-	payload  = []byte(`{"customer": "acme", "file": "invoice.pdf"}`)
-	ctx      = context.Background()
-	customer = "acme"
-)
-
-func HandleConvert(_ context.Context, task *asynq.Task) error {
-	fmt.Printf("converting %s\n", task.Payload())
-	return nil
-}
-
-// A producer names the customer of a task.
-func ExampleClient() {
-	asynqClient := asynq.NewClient(redisOpt)
-	client, err := priorityasynq.NewClient(asynqClient, store, "documents")
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	task := asynq.NewTask("convert", payload)
-	info, err := client.Enqueue(ctx, customer, task, asynq.MaxRetry(5))
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	fmt.Println(info.Queue)
-}
-
-// A worker serves the queues of all levels, and the middleware calls Done.
-func ExampleMiddleware() {
-	queues := queue.AsynqQueues("documents", store.Last())
-	queues["default"] = 10 // other tasks, before all documents
-	server := asynq.NewServer(redisOpt, asynq.Config{
-		Concurrency:    8,
-		Queues:         queues,
-		StrictPriority: true, TaskCheckInterval: 50 * time.Millisecond,
-	})
-	middleware, err := priorityasynq.Middleware(store)
-	if err != nil {
-		log.Fatal(err)
-	}
-	mux := asynq.NewServeMux()
-	mux.Use(middleware)
-	mux.HandleFunc("convert", HandleConvert)
-
-	if err := server.Run(mux); err != nil {
-		log.Fatal(err)
-	}
-}
-
-// A test runs asynq's client and server on miniredis, with a store in memory.
+// A test runs asynq's client and server on miniredis, with a store in memory. In a fleet the
+// store is of fleet.Join.
 func Example() {
+	ctx := context.Background()
 	server, err := miniredis.Run()
 	if err != nil {
 		log.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -253,22 +252,6 @@ func TestEnqueue_CopiedHeaders(t *testing.T) {
 	}
 	if len(headers) != len(first.Headers)+1 {
 		t.Error("the caller's headers were changed")
-	}
-}
-
-func TestMissingArguments(t *testing.T) {
-	t.Parallel()
-	client, store := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:1"}), new(memory.Store)
-	_, noClient := NewClient(nil, store, "documents")
-	_, noStore := NewClient(client, (*memory.Store)(nil), "documents")
-	_, noName := NewClient(client, store, "")
-	_, noMiddleware := Middleware(nil)
-	for err, want := range map[error]string{
-		noClient: "the client is nil", noStore: "the store is nil", noName: "the name is empty", noMiddleware: "the store is nil",
-	} {
-		if !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want: %s", err, want)
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -304,18 +303,6 @@ func TestWork_NoCustomer(t *testing.T) {
 		})
 		if err != nil || !began || store.took != 0 {
 			t.Errorf("%s: began %t, error %v, Done %v", metadata, began, err, store.took)
-		}
-	}
-}
-
-func TestNew_Missing(t *testing.T) {
-	t.Parallel()
-	_, noStore := New(nil, customerOf)
-	_, nilStore := New((*memory.Store)(nil), customerOf)
-	_, noCustomerOf := New(new(memory.Store), nil)
-	for err, want := range map[error]string{noStore: "the store is nil", nilStore: "the store is nil", noCustomerOf: "customerOf is nil"} {
-		if !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want: %s", err, want)
 		}
 	}
 }

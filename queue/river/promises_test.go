@@ -22,7 +22,12 @@ func TestMain(m *testing.M) { brokertest.Main(m, subject) }
 
 func TestPromises(t *testing.T) {
 	t.Parallel()
-	brokertest.Run(t, subject)
+	server, url := start(t)
+	onServer := *subject
+	onServer.Start = func(testing.TB) (brokertest.Broker, string) { return server, url }
+	brokertest.Run(t, &onServer)
+	t.Run("Later", func(t *testing.T) { testLater(t, url) })
+	t.Run("Settle", func(t *testing.T) { testSettle(t, url) })
 }
 
 func BenchmarkFlood(b *testing.B) { subject.Flood(b, 4) }
@@ -122,9 +127,7 @@ func expire(tb testing.TB, url string) {
 }
 
 // Jobs for tomorrow change nothing for today's. When they are due, they see each other.
-func TestInsert_Later(t *testing.T) {
-	t.Parallel()
-	_, url := start(t)
+func testLater(t *testing.T, url string) {
 	var passed time.Duration
 	store, err := memory.New(&memory.Options{Policy: priority.Policy{Thresholds: []int64{-2, -8, -20}}, Now: func() time.Time { return time.Now().Add(passed) }})
 	if err != nil {
@@ -163,9 +166,7 @@ func TestInsert_Later(t *testing.T) {
 
 // Nothing but Settle sees the end of a job that an operator cancels. A document has not
 // ended while another job of it waits.
-func TestSettle(t *testing.T) {
-	t.Parallel()
-	_, url := start(t)
+func testSettle(t *testing.T, url string) {
 	store := new(memory.Store)
 	opened, err := openQueue(t.Context(), url, store)
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 	"github.com/docpriority/priority/queue"
 )
 
-// FloodWork is how long a worker of a flood takes for a document; there are four workers.
-const FloodWork = 10 * time.Millisecond
-
-const floodWorkers = 4
+const (
+	floodWorkers = 4
+	floodWork    = 10 * time.Millisecond // for a document
+)
 
 // arrival is a document of a flood, and when it is sent.
 type arrival struct {
@@ -111,17 +111,13 @@ func milliseconds(waits []time.Duration, percent int) float64 {
 // Flood measures a flood on the module's queue, which has as many priorities as classes.
 func (s *Subject) Flood(b *testing.B, classes priority.Level) {
 	_, url := s.Start(b)
-	Flood(b, InProcess(func(ctx context.Context, store priority.Store) (Queue, error) { return s.Open(ctx, url, store) }), classes)
+	Flood(b, func(b *testing.B, policy priority.Policy, all []arrival) map[string]served {
+		return s.serve(b, url, policy, all)
+	}, classes)
 }
 
-// InProcess serves a flood with two queues of two workers each.
-func InProcess(open func(context.Context, priority.Store) (Queue, error)) Serve {
-	return func(b *testing.B, policy priority.Policy, all []arrival) map[string]served {
-		return inProcess(b, policy, all, open)
-	}
-}
-
-func inProcess(b *testing.B, policy priority.Policy, all []arrival, open func(context.Context, priority.Store) (Queue, error)) map[string]served {
+// serve serves a flood with two queues of two workers each.
+func (s *Subject) serve(b *testing.B, url string, policy priority.Policy, all []arrival) map[string]served {
 	b.Helper()
 	store, err := priority.NewRedisStore(redistest.Start(b).Client(), &priority.RedisOptions{Timeout: 10 * time.Second, Policy: policy})
 	if err != nil {
@@ -143,12 +139,12 @@ func inProcess(b *testing.B, policy priority.Policy, all []arrival, open func(co
 		}
 		times[document] = t
 		mutex.Unlock()
-		time.Sleep(FloodWork)
+		time.Sleep(floodWork)
 		return nil
 	}
 	var working sync.WaitGroup
 	for range floodWorkers / 2 {
-		queue, err := open(ctx, store)
+		queue, err := s.Open(ctx, url, store)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -166,7 +162,7 @@ func inProcess(b *testing.B, policy priority.Policy, all []arrival, open func(co
 	begin := time.Now()
 	var sending sync.WaitGroup
 	for customer, documents := range customers {
-		queue, err := open(ctx, store)
+		queue, err := s.Open(ctx, url, store)
 		if err != nil {
 			b.Fatal(err)
 		}
