@@ -27,12 +27,6 @@ var adapters = map[string]struct {
 	"Class of 1": {smallestFirst, classOf(1), numbers(1, 1)},
 	"Class of 3": {smallestFirst, classOf(3), numbers(1, 3)},
 	"River":      {smallestFirst, queue.River, numbers(1, 4)},
-	"Celery":     {smallestFirst, celery(nil), func(priority.Level) []int { return []int{0, 3, 6, 9} }},
-	"Celery with CelerySteps": {
-		smallestFirst,
-		func(level, last priority.Level) int { return queue.Celery(level, last, queue.CelerySteps(last)) },
-		queue.CelerySteps,
-	},
 	"RabbitMQ": {
 		largestFirst,
 		func(level, last priority.Level) int {
@@ -52,10 +46,6 @@ var adapters = map[string]struct {
 
 func classOf(classes priority.Level) func(level, last priority.Level) int {
 	return func(level, last priority.Level) int { return int(queue.Class(level, last, classes)) }
-}
-
-func celery(steps []int) func(level, last priority.Level) int {
-	return func(level, last priority.Level) int { return queue.Celery(level, last, steps) }
 }
 
 func rabbitMQ(maxPriority uint8) func(level, last priority.Level) int {
@@ -121,8 +111,6 @@ func TestNineLevelsAreThoseOfTheDocs(t *testing.T) {
 		want   []int
 	}{
 		"River":                      {queue.River, []int{1, 1, 1, 2, 3, 4, 4, 4, 4}},
-		"Celery":                     {celery(nil), []int{0, 0, 0, 3, 6, 9, 9, 9, 9}},
-		"Celery, a step a level":     {celery(queue.CelerySteps(9)), []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
 		"RabbitMQ":                   {rabbitMQ(queue.RabbitMQMaxPriority(9)), []int{8, 7, 6, 5, 4, 3, 2, 1, 0}},
 		"RabbitMQ, x-max-priority 5": {rabbitMQ(5), []int{5, 4, 3, 2, 1, 0, 0, 0, 0}},
 		"RabbitMQQuorum":             {adapters["RabbitMQQuorum"].number, []int{12, 11, 10, 9, 8, 7, 6, 5, 4}},

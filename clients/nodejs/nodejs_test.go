@@ -99,7 +99,7 @@ func BenchmarkFlood(b *testing.B) {
 		command.Dir = user
 		command.Env = append(os.Environ(), "REDIS="+redis)
 		return command
-	}), 9)
+	}))
 }
 
 // runOnRedis runs tests that leave no key behind.

@@ -62,7 +62,7 @@ func BenchmarkFlood(b *testing.B) {
 		b.Run(kind, func(b *testing.B) {
 			onServer := *subject
 			onServer.Start = func(testing.TB) (brokertest.Broker, string) { return server, server.URL + suffix }
-			onServer.Flood(b, 9)
+			onServer.Flood(b)
 		})
 	}
 }

@@ -292,21 +292,6 @@ func TestInsert_CopiedMetadata(t *testing.T) {
 	}
 }
 
-func TestWork_NoCustomer(t *testing.T) {
-	t.Parallel()
-	for _, metadata := range []string{``, `{}`, `{"docpriority": 3}`, `{"docpriority": {"document": "own"}}`} {
-		store := new(counting)
-		began := false
-		err := middleware(t, store).Work(t.Context(), &rivertype.JobRow{Metadata: []byte(metadata)}, func(context.Context) error {
-			began = true
-			return nil
-		})
-		if err != nil || !began || store.took != 0 {
-			t.Errorf("%s: began %t, error %v, Done %v", metadata, began, err, store.took)
-		}
-	}
-}
-
 func middleware(t *testing.T, store priority.Store) *Middleware {
 	t.Helper()
 	m, err := New(store, customerOf)

@@ -30,7 +30,7 @@ func TestPromises(t *testing.T) {
 	t.Run("Settle", func(t *testing.T) { testSettle(t, url) })
 }
 
-func BenchmarkFlood(b *testing.B) { subject.Flood(b, 4) }
+func BenchmarkFlood(b *testing.B) { subject.Flood(b) }
 
 var subject = &brokertest.Subject{Start: start, Open: openQueue, Tries: tries, Expire: expire}
 
