@@ -44,31 +44,14 @@ func TestEnqueue_Level(t *testing.T) {
 	}
 }
 
-// Tasks for tomorrow change nothing for today's. When they are due, they see each other.
 func TestEnqueue_Later(t *testing.T) {
 	t.Parallel()
-	var passed time.Duration
-	q := openAt(t, func() time.Time { return time.Now().Add(passed) })
-	tomorrow := time.Now().Add(24 * time.Hour)
-	var last *asynq.TaskInfo
-	for number := range 500 {
-		opt := asynq.ProcessAt(tomorrow)
-		if number%2 == 1 { // the last one, too: it is due after all others, whatever a call takes
-			opt = asynq.ProcessIn(24 * time.Hour)
-		}
-		last = q.enqueue("acme", asynq.NewTask("remind", nil), opt)
+	q := open(t)
+	for _, opt := range []asynq.Option{asynq.ProcessAt(time.Now().Add(time.Hour)), asynq.ProcessIn(time.Hour), asynq.ProcessAt(time.Unix(1, 0)), asynq.MaxRetry(1)} {
+		q.enqueue("acme", asynq.NewTask("remind", nil), opt)
 	}
-	if last.State != asynq.TaskStateScheduled || last.Queue <= "documents-6" {
-		t.Errorf("the last of 500 tasks for tomorrow is %v in %s", last.State, last.Queue)
-	}
-	for range 2 {
-		if info := q.enqueue("acme", asynq.NewTask("convert", nil), asynq.ProcessAt(time.Unix(1, 0))); info.Queue != "documents-1" {
-			t.Errorf("today's task is in %s", info.Queue)
-		}
-	}
-	passed = 25 * time.Hour
-	if info := q.enqueue("acme", asynq.NewTask("convert", nil)); info.Queue != last.Queue || q.pending("acme") < 500 {
-		t.Errorf("tomorrow's task is in %s, and %d are pending", info.Queue, q.pending("acme"))
+	if state, err := q.store.Peek(t.Context(), "acme"); state.Scheduled != 2 || err != nil {
+		t.Errorf("%d documents are scheduled, want the first two; error %v", state.Scheduled, err)
 	}
 }
 
@@ -230,17 +213,8 @@ type testQueue struct {
 
 func open(t *testing.T) *testQueue {
 	t.Helper()
-	return openAt(t, time.Now)
-}
-
-func openAt(t *testing.T, now func() time.Time) *testQueue {
-	t.Helper()
-	store, err := memory.New(&memory.Options{Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := redistest.Start(t).Client()
-	client, err := NewClient(asynq.NewClientFromRedisClient(server), store, "documents")
+	client, err := NewClient(asynq.NewClientFromRedisClient(server), new(memory.Store), "documents")
 	if err != nil {
 		t.Fatal(err)
 	}

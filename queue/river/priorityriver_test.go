@@ -109,6 +109,20 @@ func TestInsert_Level(t *testing.T) {
 	}
 }
 
+func TestInsert_Later(t *testing.T) {
+	t.Parallel()
+	store := new(counting)
+	jobs := jobsOf(invoice{Customer: "acme"}, invoice{Customer: "acme"}, invoice{Customer: "acme"})
+	tomorrow, yesterday := time.Now().Add(24*time.Hour), time.Now().Add(-24*time.Hour)
+	jobs[0].ScheduledAt, jobs[1].ScheduledAt = &tomorrow, &yesterday
+	if _, err := middleware(t, store).InsertMany(t.Context(), jobs, inserted(jobs)); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := store.Peek(t.Context(), "acme"); state.Scheduled != 1 || err != nil {
+		t.Errorf("%d documents are scheduled, want tomorrow's; error %v", state.Scheduled, err)
+	}
+}
+
 func TestInsert_KeepsMetadata(t *testing.T) {
 	t.Parallel()
 	jobs := jobsOf(invoice{Customer: "acme"}, invoice{Customer: "acme", Document: "own"})
