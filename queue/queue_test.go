@@ -28,12 +28,6 @@ var adapters = map[string]struct {
 	"Class of 1": {smallestFirst, classOf(1), numbers(1, 1)},
 	"Class of 3": {smallestFirst, classOf(3), numbers(1, 3)},
 	"River":      {smallestFirst, queue.River, numbers(1, 4)},
-	"Celery":     {smallestFirst, celery(nil), func(priority.Level) []int { return []int{0, 3, 6, 9} }},
-	"Celery with CelerySteps": {
-		smallestFirst,
-		func(level, last priority.Level) int { return queue.Celery(level, last, queue.CelerySteps(last)) },
-		queue.CelerySteps,
-	},
 	"RabbitMQ": {
 		largestFirst,
 		func(level, last priority.Level) int {
@@ -53,10 +47,6 @@ var adapters = map[string]struct {
 
 func classOf(classes priority.Level) func(level, last priority.Level) int {
 	return func(level, last priority.Level) int { return int(queue.Class(level, last, classes)) }
-}
-
-func celery(steps []int) func(level, last priority.Level) int {
-	return func(level, last priority.Level) int { return queue.Celery(level, last, steps) }
 }
 
 func rabbitMQ(maxPriority uint8) func(level, last priority.Level) int {
@@ -97,6 +87,9 @@ func TestLevelOneIsServedFirstAndTheLastLevelLast(t *testing.T) {
 						t.Fatalf("level %d of %d shares %d with the one before it", level, last, number)
 					}
 				}
+				if number := adapter.number; number(0, last) != used[0] || number(last+1, last) != used[len(used)-1] {
+					t.Fatalf("a level outside %d is not the nearest inside", last)
+				}
 				if last > 1 && used[len(used)-1] != all[len(all)-1] {
 					t.Fatalf("the last level of %d is %d; %d is served last", last, used[len(used)-1], all[len(all)-1])
 				}
@@ -133,8 +126,6 @@ func TestNineLevelsAreThoseOfTheDocs(t *testing.T) {
 		want   []int
 	}{
 		"River":                      {queue.River, []int{1, 1, 1, 2, 3, 4, 4, 4, 4}},
-		"Celery":                     {celery(nil), []int{0, 0, 0, 3, 6, 9, 9, 9, 9}},
-		"Celery, a step a level":     {celery(queue.CelerySteps(9)), []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
 		"RabbitMQ":                   {rabbitMQ(queue.RabbitMQMaxPriority(9)), []int{8, 7, 6, 5, 4, 3, 2, 1, 0}},
 		"RabbitMQ, x-max-priority 5": {rabbitMQ(5), []int{5, 4, 3, 2, 1, 0, 0, 0, 0}},
 		"RabbitMQQuorum":             {adapters["RabbitMQQuorum"].number, []int{12, 11, 10, 9, 8, 7, 6, 5, 4}},

@@ -16,6 +16,9 @@ import (
 
 const root = "github.com/docpriority/priority"
 
+// goFlags are those of a user, and the caller's, such as -race.
+var goFlags = "GOFLAGS=-modcacherw " + os.Getenv("GOFLAGS")
+
 // version is one that nobody has, so what has it was written by release/release. It is
 // later than all others that a copy has the tags of.
 var version = fmt.Sprintf("v1.9999.%d", os.Getpid())
@@ -60,7 +63,7 @@ func rehearse(t *testing.T) *rehearsal {
 		download = append(download, path.Join(root, module)+"@"+version)
 	}
 	run(t, packed, []string{
-		"GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + packed, "GOPROXY=direct", "GONOSUMDB=" + root,
+		"GOWORK=off", goFlags, "GOMODCACHE=" + packed, "GOPROXY=direct", "GONOSUMDB=" + root,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url.file://" + r.tree + ".insteadOf", "GIT_CONFIG_VALUE_0=https://" + root,
 	}, "go", download...)
 
@@ -78,7 +81,7 @@ func rehearse(t *testing.T) *rehearsal {
 		}
 	})
 	r.env = []string{
-		"GOWORK=off", "GOFLAGS=-modcacherw", "GONOSUMDB=" + root, "GONOPROXY=none",
+		"GOWORK=off", goFlags, "GONOSUMDB=" + root, "GONOPROXY=none",
 		"GOPROXY=file://" + packed + "/cache/download," + proxies,
 	}
 	return r

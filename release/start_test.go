@@ -25,7 +25,7 @@ func TestUntilTheRelease(t *testing.T) {
 		name string
 		env  []string
 	}{
-		{name: "Go", env: []string{"GOWORK=off", "GOFLAGS=-modcacherw"}},
+		{name: "Go", env: []string{"GOWORK=off", goFlags}},
 		// Debian's packages stand for PyPI's, and the build's are not downloaded.
 		{name: "Python", env: []string{"PIP_NO_INDEX=1", "PIP_NO_BUILD_ISOLATION=false", "PYTHONWARNINGS=ignore"}},
 		{name: "Node.js", env: []string{"npm_config_audit=false", "npm_config_fund=false", "npm_config_ignore_scripts=true"}},

@@ -74,5 +74,5 @@ func BenchmarkFlood(b *testing.B) {
 		command.Dir = client
 		command.Env = append(os.Environ(), "REDIS="+redis)
 		return command
-	}), 9)
+	}))
 }

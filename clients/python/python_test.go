@@ -80,7 +80,7 @@ func BenchmarkFlood(b *testing.B) {
 		command := exec.Command(interpreter, "-m", "tests.celery_flood")
 		command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "PYTHONPATH=src:"+os.Getenv("PYTHONPATH"), "REDIS="+redis)
 		return command
-	}), 9)
+	}))
 }
 
 func TestPythonTypesAreStrict(t *testing.T) {

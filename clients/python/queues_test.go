@@ -26,9 +26,8 @@ for last in range(1, 41):
 	for last := priority.Level(1); last <= 40; last++ {
 		for level := priority.Level(0); level <= last+1; level++ {
 			line := []any{last, level, queue.RabbitMQQuorum(level, last)}
-			all := queue.CelerySteps(10)
-			for steps := 1; steps <= 10; steps++ {
-				line = append(line, queue.Celery(level, last, all[10-steps:]))
+			for steps := priority.Level(1); steps <= 10; steps++ { // the last ones of ten
+				line = append(line, 9-steps+queue.Class(level, last, steps))
 			}
 			for _, most := range []uint8{1, 3, 8, 21, 31, 255} {
 				line = append(line, queue.RabbitMQ(level, last, most))

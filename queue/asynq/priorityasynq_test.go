@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -45,31 +44,14 @@ func TestEnqueue_Level(t *testing.T) {
 	}
 }
 
-// Tasks for tomorrow change nothing for today's. When they are due, they see each other.
 func TestEnqueue_Later(t *testing.T) {
 	t.Parallel()
-	var passed time.Duration
-	q := openAt(t, func() time.Time { return time.Now().Add(passed) })
-	tomorrow := time.Now().Add(24 * time.Hour)
-	var last *asynq.TaskInfo
-	for number := range 500 {
-		opt := asynq.ProcessAt(tomorrow)
-		if number%2 == 1 { // the last one, too: it is due after all others, whatever a call takes
-			opt = asynq.ProcessIn(24 * time.Hour)
-		}
-		last = q.enqueue("acme", asynq.NewTask("remind", nil), opt)
+	q := open(t)
+	for _, opt := range []asynq.Option{asynq.ProcessAt(time.Now().Add(time.Hour)), asynq.ProcessIn(time.Hour), asynq.ProcessAt(time.Unix(1, 0)), asynq.MaxRetry(1)} {
+		q.enqueue("acme", asynq.NewTask("remind", nil), opt)
 	}
-	if last.State != asynq.TaskStateScheduled || last.Queue <= "documents-6" {
-		t.Errorf("the last of 500 tasks for tomorrow is %v in %s", last.State, last.Queue)
-	}
-	for range 2 {
-		if info := q.enqueue("acme", asynq.NewTask("convert", nil), asynq.ProcessAt(time.Unix(1, 0))); info.Queue != "documents-1" {
-			t.Errorf("today's task is in %s", info.Queue)
-		}
-	}
-	passed = 25 * time.Hour
-	if info := q.enqueue("acme", asynq.NewTask("convert", nil)); info.Queue != last.Queue || q.pending("acme") < 500 {
-		t.Errorf("tomorrow's task is in %s, and %d are pending", info.Queue, q.pending("acme"))
+	if state, err := q.store.Peek(t.Context(), "acme"); state.Scheduled != 2 || err != nil {
+		t.Errorf("%d documents are scheduled, want the first two; error %v", state.Scheduled, err)
 	}
 }
 
@@ -150,51 +132,16 @@ func TestEnqueue_Fails(t *testing.T) {
 	}
 }
 
-// failing is a store in memory whose Done fails as told.
-type failing struct {
-	memory.Store
-	done func(ctx context.Context, document string) error
-}
-
-func (f *failing) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
-	if err := f.done(ctx, document); err != nil {
-		return priority.Ended{}, err
-	}
-	return f.Store.Done(ctx, customer, document, took)
-}
-
-// Nothing but Settle sees the end of a task that is archived. It looks again at what it has
-// not settled, and one document stops no others.
+// Nothing but Settle sees the end of a task that is archived.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	var fail error
-	store := &failing{done: func(_ context.Context, document string) error {
-		if document == "first" {
-			return fail
-		}
-		return nil
-	}}
-	q.store = store
-	for _, id := range []string{"first", "second"} {
-		info := q.enqueue("acme", asynq.NewTask("convert", nil), Document(id))
-		if err := q.inspector.ArchiveTask(info.Queue, info.ID); err != nil {
-			t.Fatal(err)
-		}
+	info := q.enqueue("acme", asynq.NewTask("convert", nil))
+	if err := q.inspector.ArchiveTask(info.Queue, info.ID); err != nil {
+		t.Fatal(err)
 	}
 	q.enqueue("acme", asynq.NewTask("convert", nil))
-	settle := func() error { return q.settle(t.Context(), q.redis, time.Now().Add(-time.Hour)) }
-	for _, fail = range []error{priority.ErrNotCounted, priority.ErrOutcomeUnknown} {
-		if err := settle(); !errors.Is(err, fail) {
-			t.Errorf("error %v, want %v", err, fail)
-		}
-	}
-	fail = priority.ErrCorrupt
-	if err := settle(); err != nil || q.pending("acme") != 2 {
-		t.Errorf("error %v, %d pending, want 2", err, q.pending("acme"))
-	}
-	fail = nil
-	if err := settle(); err != nil || q.pending("acme") != 1 {
+	if err := q.settle(t.Context(), q.redis, time.Now().Add(-time.Hour)); err != nil || q.pending("acme") != 1 {
 		t.Errorf("error %v, %d pending, want 1", err, q.pending("acme"))
 	}
 }
@@ -256,22 +203,6 @@ func TestEnqueue_CopiedHeaders(t *testing.T) {
 	}
 }
 
-func TestMissingArguments(t *testing.T) {
-	t.Parallel()
-	client, store := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:1"}), new(memory.Store)
-	_, noClient := NewClient(nil, store, "documents")
-	_, noStore := NewClient(client, (*memory.Store)(nil), "documents")
-	_, noName := NewClient(client, store, "")
-	_, noMiddleware := Middleware(nil)
-	for err, want := range map[error]string{
-		noClient: "the client is nil", noStore: "the store is nil", noName: "the name is empty", noMiddleware: "the store is nil",
-	} {
-		if !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want: %s", err, want)
-		}
-	}
-}
-
 // testQueue is a Client with a Redis of its own.
 type testQueue struct {
 	*Client
@@ -282,17 +213,8 @@ type testQueue struct {
 
 func open(t *testing.T) *testQueue {
 	t.Helper()
-	return openAt(t, time.Now)
-}
-
-func openAt(t *testing.T, now func() time.Time) *testQueue {
-	t.Helper()
-	store, err := memory.New(&memory.Options{Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := redistest.Start(t).Client()
-	client, err := NewClient(asynq.NewClientFromRedisClient(server), store, "documents")
+	client, err := NewClient(asynq.NewClientFromRedisClient(server), new(memory.Store), "documents")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestPromises(t *testing.T) {
 	brokertest.Run(t, subject)
 }
 
-func BenchmarkFlood(b *testing.B) { subject.Flood(b, 9) }
+func BenchmarkFlood(b *testing.B) { subject.Flood(b) }
 
 var subject = &brokertest.Subject{
 	Start: func(tb testing.TB) (brokertest.Broker, string) {

@@ -3,8 +3,10 @@ package priorityrabbitmq
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,12 +25,50 @@ func TestPromises(t *testing.T) {
 	t.Parallel()
 	server := brokertest.StartRabbitMQ(t)
 	t.Run("Publish", func(t *testing.T) { testPublish(t, server.URL) })
-	onServer := *subject
-	onServer.Start = func(testing.TB) (brokertest.Broker, string) { return server, server.URL }
-	brokertest.Run(t, &onServer)
+	promises := func(t *testing.T, url string) {
+		onServer := *subject
+		onServer.Start = func(testing.TB) (brokertest.Broker, string) { return server, url }
+		brokertest.Run(t, &onServer)
+	}
+	t.Run("classic", func(t *testing.T) { promises(t, server.URL) })
+	if hasStrictQuorum(t, server.URL) {
+		t.Run("quorum", func(t *testing.T) { promises(t, server.URL+quorum) })
+		t.Run("quorum, returned", func(t *testing.T) { testReturned(t, server.URL) })
+	}
 }
 
-func BenchmarkFlood(b *testing.B) { subject.Flood(b, 9) }
+// hasStrictQuorum reports whether quorum queues serve by priority: from RabbitMQ 4.3 on.
+func hasStrictQuorum(tb testing.TB, url string) bool {
+	connection, err := amqp.Dial(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer connection.Close()
+	var major, minor int
+	if _, err := fmt.Sscanf(fmt.Sprint(connection.Properties["version"]), "%d.%d", &major, &minor); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Logf("RabbitMQ %d.%d", major, minor)
+	return major > 4 || major == 4 && minor >= 3
+}
+
+func BenchmarkFlood(b *testing.B) {
+	server := brokertest.StartRabbitMQ(b)
+	kinds := map[string]string{"classic": ""}
+	if hasStrictQuorum(b, server.URL) {
+		kinds["quorum"] = quorum
+	}
+	for kind, suffix := range kinds {
+		b.Run(kind, func(b *testing.B) {
+			onServer := *subject
+			onServer.Start = func(testing.TB) (brokertest.Broker, string) { return server, server.URL + suffix }
+			onServer.Flood(b)
+		})
+	}
+}
+
+// quorum, behind a server's address, asks the subject for a quorum queue.
+const quorum = "#quorum"
 
 var subject = &brokertest.Subject{
 	Start: func(tb testing.TB) (brokertest.Broker, string) {
@@ -36,18 +76,25 @@ var subject = &brokertest.Subject{
 		return s, s.URL
 	},
 	Open: func(_ context.Context, url string, store priority.Store) (brokertest.Queue, error) {
-		connection, channel, err := connect(url, "documents", store, nil)
+		url, isQuorum := strings.CutSuffix(url, quorum)
+		name := "documents"
+		arguments := amqp.Table{"x-max-priority": queue.RabbitMQMaxPriority(store.Last())}
+		if isQuorum {
+			name = "quorum"
+			arguments = amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": -1}
+		}
+		connection, channel, err := connect(url, name, arguments)
 		if err != nil {
 			return nil, err
 		}
-		q, err := New(connection, "documents", store, &Options{Backoff: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}})
+		q, err := New(connection, name, store, &Options{Quorum: isQuorum, Backoff: []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}})
 		return &program{q, connection, channel}, errors.Join(err, channel.Qos(2, 0, false))
 	},
 	Tries: 3,
 }
 
 // connect returns a connection to a server, and a channel on which a queue was declared.
-func connect(url, name string, store priority.Store, arguments amqp.Table) (*amqp.Connection, *amqp.Channel, error) {
+func connect(url, name string, arguments amqp.Table) (*amqp.Connection, *amqp.Channel, error) {
 	connection, err := amqp.Dial(url)
 	if err != nil {
 		return nil, nil, err
@@ -56,9 +103,7 @@ func connect(url, name string, store priority.Store, arguments amqp.Table) (*amq
 	if err != nil {
 		return nil, nil, err
 	}
-	table := amqp.Table{"x-max-priority": queue.RabbitMQMaxPriority(store.Last())}
-	maps.Copy(table, arguments)
-	_, err = channel.QueueDeclare(name, true, false, false, false, table)
+	_, err = channel.QueueDeclare(name, true, false, false, false, arguments)
 	return connection, channel, err
 }
 
@@ -70,11 +115,11 @@ type program struct {
 }
 
 func (p *program) Publish(ctx context.Context, customer, document string) error {
-	return p.queue.Publish(ctx, "", "documents", amqp.Publishing{Body: []byte(document)}, Document{Customer: customer, ID: document})
+	return p.queue.Publish(ctx, "", p.queue.name, amqp.Publishing{Body: []byte(document)}, Document{Customer: customer, ID: document})
 }
 
 func (p *program) Work(ctx context.Context, handle func(context.Context, string) error) error {
-	deliveries, err := p.channel.ConsumeWithContext(ctx, "documents", "", false, false, false, false, nil)
+	deliveries, err := p.channel.ConsumeWithContext(ctx, p.queue.name, "", false, false, false, false, nil)
 	if err != nil {
 		return err
 	}
@@ -94,6 +139,81 @@ func (p *program) Work(ctx context.Context, handle func(context.Context, string)
 
 func (p *program) Close() { _ = p.connection.Close() }
 
+// What a quorum queue does with a document that a worker had and did not acknowledge, as
+// docs/queues.md says.
+func testReturned(t *testing.T, url string) {
+	store := new(memory.Store)
+	open := func(name string, further amqp.Table) (*amqp.Channel, *Queue) {
+		arguments := amqp.Table{"x-queue-type": "quorum"}
+		maps.Copy(arguments, further)
+		connection, channel, err := connect(url, name, arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		q, err := New(connection, name, store, &Options{Quorum: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return channel, q
+	}
+	take := func(channel *amqp.Channel, q *Queue) string {
+		delivery, _, err := channel.Get(q.name, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(delivery.Body)
+	}
+	publish := func(q *Queue, priority uint8, document string) {
+		if err := q.Publish(t.Context(), "", q.name, amqp.Publishing{Priority: priority, Body: []byte(document)}, Document{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// It comes before all others, and is dropped when it has come back 20 times, if there is a limit.
+	for name, c := range map[string]struct {
+		arguments amqp.Table
+		want      int
+	}{"limited": {nil, 21}, "unlimited": {amqp.Table{"x-delivery-limit": -1}, 30}} {
+		channel, q := open(name, c.arguments)
+		publish(q, 4, "late")
+		taken := 0
+		for take(channel, q) == "late" && taken < c.want {
+			if taken++; taken == 1 {
+				publish(q, 12, "early")
+			}
+			_ = channel.Close()
+			channel, q = open(name, c.arguments)
+		}
+		if taken != c.want {
+			t.Errorf("%s: a document was taken %d times, not %d", name, taken, c.want)
+		}
+	}
+
+	// After its timeout the consumer ends, and the next one gets it.
+	timeout := amqp.Table{"x-consumer-timeout": 1000}
+	consume := func() (<-chan amqp.Delivery, *Queue) {
+		channel, q := open("slow", timeout)
+		deliveries, err := channel.Consume(q.name, "", false, false, false, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return deliveries, q
+	}
+	deliveries, q := consume()
+	publish(q, 12, "slow")
+	if err := q.Handle(t.Context(), <-deliveries, func(context.Context, amqp.Delivery) error {
+		<-deliveries
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	deliveries, _ = consume()
+	if delivery := <-deliveries; string(delivery.Body) != "slow" || !delivery.Redelivered {
+		t.Errorf("%q is delivered after the timeout", delivery.Body)
+	}
+}
+
 // A document that Publish reports as published is in a queue. One that it does not is
 // published again and counts once, unless RabbitMQ would refuse it again: then it is not
 // pending any more.
@@ -104,7 +224,7 @@ func testPublish(t *testing.T, url string) {
 	var q *Queue
 	open := func() {
 		var err error
-		if connection, channel, err = connect(url, "small", store, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"}); err != nil {
+		if connection, channel, err = connect(url, "small", amqp.Table{"x-max-priority": 8, "x-max-length": 1, "x-overflow": "reject-publish"}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = connection.Close() })

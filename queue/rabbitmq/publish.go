@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -125,41 +126,15 @@ func closedBecause(reason *amqp.Error) error {
 
 // checkMessage returns an error for a message that can never be sent. RabbitMQ's client would
 // notice when half of it is sent, and close the connection.
-func (q *Queue) checkMessage(exchange, key string, m amqp.Publishing) error {
+func checkMessage(exchange, key string, m amqp.Publishing) error {
 	if err := m.Headers.Validate(); err != nil {
 		return invalid(fmt.Sprint("message: a header: ", err))
 	}
 	short := []string{exchange, key, m.ContentType, m.ContentEncoding, m.CorrelationId, m.ReplyTo, m.Expiration, m.MessageId, m.Type, m.UserId, m.AppId}
-	size := sizeOf(m.Headers, &short)
-	for _, text := range short {
-		if size += len(text); len(text) > 255 {
+	for _, text := range slices.AppendSeq(short, maps.Keys(m.Headers)) {
+		if len(text) > 255 {
 			return invalid(fmt.Sprintf("message: %.80q is longer than 255 bytes", text))
 		}
 	}
-	const reserve = 2048 // for what is added when it fails
-	if most := q.frameSize - reserve; q.frameSize > 0 && size > most {
-		return invalid(fmt.Sprintf("message: its headers have %d bytes, more than %d", size, most))
-	}
 	return nil
-}
-
-// sizeOf is about how many bytes a header takes, without names, which it collects.
-func sizeOf(header any, names *[]string) int {
-	size := 9
-	switch h := header.(type) {
-	case string:
-		size += len(h)
-	case []byte:
-		size += len(h)
-	case []any:
-		for _, item := range h {
-			size += sizeOf(item, names)
-		}
-	case amqp.Table:
-		for name, field := range h {
-			*names = append(*names, name)
-			size += sizeOf(field, names)
-		}
-	}
-	return size
 }

@@ -72,7 +72,6 @@ type Queue struct {
 	options    Options
 	publishers chan *publisher // those that are idle
 	publish    func(ctx context.Context, exchange, key string, message amqp.Publishing, submit submit) error
-	frameSize  int // that the headers must fit in; 0: any size
 }
 
 // New adds priorities, retries and dead letters to a queue that the caller has declared: a
@@ -96,7 +95,7 @@ func New(connection *amqp.Connection, name string, store priority.Store, options
 	case connection.IsRecoveryEnabled():
 		return nil, invalid("option: the connection recovers by itself: make it without Recovery, and call New again when it is lost")
 	}
-	q.connection, q.frameSize = connection, connection.Config.FrameSize
+	q.connection = connection
 	if err := q.declare(); err != nil {
 		return nil, fmt.Errorf("priorityrabbitmq: %w", err)
 	}
@@ -194,7 +193,7 @@ func (q *Queue) Publish(ctx context.Context, exchange, key string, message amqp.
 		message.Headers[headerCustomer], message.Headers[headerDocument] = document.Customer, document.ID
 		message.DeliveryMode = cmp.Or(message.DeliveryMode, amqp.Persistent)
 	}
-	if err := q.checkMessage(exchange, key, message); err != nil {
+	if err := checkMessage(exchange, key, message); err != nil {
 		return err
 	}
 	if document.Customer == "" {

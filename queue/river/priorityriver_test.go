@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -107,6 +106,20 @@ func TestInsert_Level(t *testing.T) {
 	}
 	if pending(t, store, "flood") != 30 || pending(t, store, "clinic") != 1 {
 		t.Error("not all are pending")
+	}
+}
+
+func TestInsert_Later(t *testing.T) {
+	t.Parallel()
+	store := new(counting)
+	jobs := jobsOf(invoice{Customer: "acme"}, invoice{Customer: "acme"}, invoice{Customer: "acme"})
+	tomorrow, yesterday := time.Now().Add(24*time.Hour), time.Now().Add(-24*time.Hour)
+	jobs[0].ScheduledAt, jobs[1].ScheduledAt = &tomorrow, &yesterday
+	if _, err := middleware(t, store).InsertMany(t.Context(), jobs, inserted(jobs)); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := store.Peek(t.Context(), "acme"); state.Scheduled != 1 || err != nil {
+		t.Errorf("%d documents are scheduled, want tomorrow's; error %v", state.Scheduled, err)
 	}
 }
 
@@ -290,33 +303,6 @@ func TestInsert_CopiedMetadata(t *testing.T) {
 	}
 	if _, ok := documentOf(jobs[0].Metadata); !ok {
 		t.Error("the other job's metadata was changed")
-	}
-}
-
-func TestWork_NoCustomer(t *testing.T) {
-	t.Parallel()
-	for _, metadata := range []string{``, `{}`, `{"docpriority": 3}`, `{"docpriority": {"document": "own"}}`} {
-		store := new(counting)
-		began := false
-		err := middleware(t, store).Work(t.Context(), &rivertype.JobRow{Metadata: []byte(metadata)}, func(context.Context) error {
-			began = true
-			return nil
-		})
-		if err != nil || !began || store.took != 0 {
-			t.Errorf("%s: began %t, error %v, Done %v", metadata, began, err, store.took)
-		}
-	}
-}
-
-func TestNew_Missing(t *testing.T) {
-	t.Parallel()
-	_, noStore := New(nil, customerOf)
-	_, nilStore := New((*memory.Store)(nil), customerOf)
-	_, noCustomerOf := New(new(memory.Store), nil)
-	for err, want := range map[error]string{noStore: "the store is nil", nilStore: "the store is nil", noCustomerOf: "customerOf is nil"} {
-		if !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want: %s", err, want)
-		}
 	}
 }
 

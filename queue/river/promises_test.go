@@ -22,10 +22,14 @@ func TestMain(m *testing.M) { brokertest.Main(m, subject) }
 
 func TestPromises(t *testing.T) {
 	t.Parallel()
-	brokertest.Run(t, subject)
+	server, url := start(t)
+	onServer := *subject
+	onServer.Start = func(testing.TB) (brokertest.Broker, string) { return server, url }
+	brokertest.Run(t, &onServer)
+	t.Run("Settle", func(t *testing.T) { testSettle(t, url) })
 }
 
-func BenchmarkFlood(b *testing.B) { subject.Flood(b, 4) }
+func BenchmarkFlood(b *testing.B) { subject.Flood(b) }
 
 var subject = &brokertest.Subject{Start: start, Open: openQueue, Tries: tries, Expire: expire}
 
@@ -121,51 +125,9 @@ func expire(tb testing.TB, url string) {
 	}
 }
 
-// Jobs for tomorrow change nothing for today's. When they are due, they see each other.
-func TestInsert_Later(t *testing.T) {
-	t.Parallel()
-	_, url := start(t)
-	var passed time.Duration
-	store, err := memory.New(&memory.Options{Policy: priority.Policy{Thresholds: []int64{-2, -8, -20}}, Now: func() time.Time { return time.Now().Add(passed) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	opened, err := openQueue(t.Context(), url, store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
-	client := opened.(*program).client
-	insert := func(at time.Time, n int) *rivertype.JobRow {
-		t.Helper()
-		jobs := make([]river.InsertManyParams, n)
-		for i := range jobs {
-			jobs[i] = river.InsertManyParams{Args: invoice{Customer: "acme"}, InsertOpts: &river.InsertOpts{ScheduledAt: at}}
-		}
-		results, err := client.InsertMany(t.Context(), jobs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return results[n-1].Job
-	}
-	last := insert(time.Now().Add(24*time.Hour), 500)
-	if last.State != rivertype.JobStateScheduled || last.Priority != 4 {
-		t.Errorf("the last of 500 jobs for tomorrow is %v with priority %d", last.State, last.Priority)
-	}
-	if job := insert(time.Now().Add(-time.Hour), 2); job.Priority != 1 {
-		t.Errorf("today's job has priority %d", job.Priority)
-	}
-	passed = 25 * time.Hour
-	if job := insert(time.Time{}, 1); job.Priority != 4 || pending(t, store, "acme") < 500 {
-		t.Errorf("tomorrow's job has priority %d, and %d are pending", job.Priority, pending(t, store, "acme"))
-	}
-}
-
 // Nothing but Settle sees the end of a job that an operator cancels. A document has not
 // ended while another job of it waits.
-func TestSettle(t *testing.T) {
-	t.Parallel()
-	_, url := start(t)
+func testSettle(t *testing.T, url string) {
 	store := new(memory.Store)
 	opened, err := openQueue(t.Context(), url, store)
 	if err != nil {

@@ -3,7 +3,6 @@ package brokertest
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,14 +17,12 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/testing/redistest"
-	"github.com/docpriority/priority/memory"
-	"github.com/docpriority/priority/queue"
 )
 
-// FloodWork is how long a worker of a flood takes for a document; there are four workers.
-const FloodWork = 10 * time.Millisecond
-
-const floodWorkers = 4
+const (
+	floodWorkers = 4
+	floodWork    = 10 * time.Millisecond // for a document
+)
 
 // arrival is a document of a flood, and when it is sent.
 type arrival struct {
@@ -39,33 +36,17 @@ type served struct{ queued, begun time.Time }
 // Serve sends documents to a queue and works on them, with levels of Submit by the policy.
 type Serve func(b *testing.B, policy priority.Policy, all []arrival) map[string]served
 
-// Flood measures how long ten small customers wait beside two floods: on a queue set up as
-// documented, in a simulation of workers that take as long per document, and first come,
-// first served. The queue has as many priorities as classes.
-func Flood(b *testing.B, serve Serve, classes priority.Level) {
+// Flood measures how long ten small customers wait beside two floods, on a queue set up as
+// documented, and first come, first served.
+func Flood(b *testing.B, serve Serve) {
 	for b.Loop() {
 		all := arrivals("level")
-		times := serve(b, priority.Policy{}, all)
-		live := smallWaits(b, all, times)
-		begin, end := time.Now(), time.Time{}
-		for _, t := range times {
-			if t.queued.Before(begin) {
-				begin = t.queued
-			}
-			if t.begun.After(end) {
-				end = t.begun
-			}
-		}
-		work := end.Sub(begin) * floodWorkers / time.Duration(len(all))
-		all = arrivals("simulated")
-		simulated := smallWaits(b, all, simulate(b, all, work, classes))
+		live := smallWaits(b, all, serve(b, priority.Policy{}, all))
 		all = arrivals("first")
 		first := smallWaits(b, all, serve(b, priority.Policy{Loads: []float64{}}, all)) // level 1 for all
 		b.ReportMetric(milliseconds(live, 50), "p50-ms")
 		b.ReportMetric(milliseconds(live, 99), "p99-ms")
-		b.ReportMetric(milliseconds(simulated, 99), "simulated-p99-ms")
 		b.ReportMetric(milliseconds(first, 99), "first-come-p99-ms")
-		b.ReportMetric(work.Seconds()*1000, "document-ms")
 		b.ReportMetric(0, "ns/op")
 	}
 }
@@ -108,20 +89,16 @@ func milliseconds(waits []time.Duration, percent int) float64 {
 	return float64(waits[len(waits)*percent/100].Microseconds()) / 1000
 }
 
-// Flood measures a flood on the module's queue, which has as many priorities as classes.
-func (s *Subject) Flood(b *testing.B, classes priority.Level) {
+// Flood measures a flood on the module's queue.
+func (s *Subject) Flood(b *testing.B) {
 	_, url := s.Start(b)
-	Flood(b, InProcess(func(ctx context.Context, store priority.Store) (Queue, error) { return s.Open(ctx, url, store) }), classes)
+	Flood(b, func(b *testing.B, policy priority.Policy, all []arrival) map[string]served {
+		return s.serve(b, url, policy, all)
+	})
 }
 
-// InProcess serves a flood with two queues of two workers each.
-func InProcess(open func(context.Context, priority.Store) (Queue, error)) Serve {
-	return func(b *testing.B, policy priority.Policy, all []arrival) map[string]served {
-		return inProcess(b, policy, all, open)
-	}
-}
-
-func inProcess(b *testing.B, policy priority.Policy, all []arrival, open func(context.Context, priority.Store) (Queue, error)) map[string]served {
+// serve serves a flood with two queues of two workers each.
+func (s *Subject) serve(b *testing.B, url string, policy priority.Policy, all []arrival) map[string]served {
 	b.Helper()
 	store, err := priority.NewRedisStore(redistest.Start(b).Client(), &priority.RedisOptions{Timeout: 10 * time.Second, Policy: policy})
 	if err != nil {
@@ -143,12 +120,12 @@ func inProcess(b *testing.B, policy priority.Policy, all []arrival, open func(co
 		}
 		times[document] = t
 		mutex.Unlock()
-		time.Sleep(FloodWork)
+		time.Sleep(floodWork)
 		return nil
 	}
 	var working sync.WaitGroup
 	for range floodWorkers / 2 {
-		queue, err := open(ctx, store)
+		queue, err := s.Open(ctx, url, store)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -166,7 +143,7 @@ func inProcess(b *testing.B, policy priority.Policy, all []arrival, open func(co
 	begin := time.Now()
 	var sending sync.WaitGroup
 	for customer, documents := range customers {
-		queue, err := open(ctx, store)
+		queue, err := s.Open(ctx, url, store)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -188,63 +165,6 @@ func inProcess(b *testing.B, policy priority.Policy, all []arrival, open func(co
 	left.Wait()
 	stop()
 	working.Wait()
-	return times
-}
-
-// simulate serves all with strict levels, no broker, and no time but the work.
-func simulate(b *testing.B, all []arrival, work time.Duration, classes priority.Level) map[string]served {
-	b.Helper()
-	start := time.Unix(1_700_000_000, 0)
-	now := start
-	store, err := memory.New(&memory.Options{Now: func() time.Time { return now }})
-	if err != nil {
-		b.Fatal(err)
-	}
-	type document struct {
-		arrival
-		class priority.Level
-	}
-	var waiting []document
-	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(x, y arrival) int { return cmp.Compare(x.at, y.at) })
-	free := slices.Repeat([]time.Time{start}, floodWorkers) // when each worker is
-	serving := make([]document, floodWorkers)
-	times := make(map[string]served)
-	for len(all) > 0 || len(waiting) > 0 {
-		worker := 0
-		for i := range free {
-			if free[i].Before(free[worker]) {
-				worker = i
-			}
-		}
-		now = free[worker]
-		if len(waiting) == 0 && start.Add(all[0].at).After(now) {
-			now = start.Add(all[0].at)
-		}
-		if ended := serving[worker]; ended.document != "" {
-			if _, err := store.Done(b.Context(), ended.customer, ended.document, work); err != nil {
-				b.Fatal(err)
-			}
-			serving[worker] = document{}
-		}
-		for len(all) > 0 && !start.Add(all[0].at).After(now) {
-			decision, err := store.Submit(b.Context(), all[0].customer, priority.Document{ID: all[0].document})
-			if err != nil {
-				b.Fatal(err)
-			}
-			waiting, all = append(waiting, document{all[0], queue.Class(decision.Level, store.Last(), classes)}), all[1:]
-		}
-		next := 0
-		for i := range waiting {
-			if waiting[i].class < waiting[next].class {
-				next = i
-			}
-		}
-		serving[worker] = waiting[next]
-		times[waiting[next].document] = served{start.Add(waiting[next].at), now}
-		waiting = slices.Delete(waiting, next, next+1)
-		free[worker] = now.Add(work)
-	}
 	return times
 }
 

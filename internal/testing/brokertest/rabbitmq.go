@@ -43,7 +43,7 @@ func StartRabbitMQ(tb testing.TB, settings ...string) *Server {
 			"ERL_EPMD_ADDRESS=127.0.0.1",
 			fmt.Sprint("ERL_EPMD_PORT=", nameServerPort),
 			fmt.Sprint("RABBITMQ_DIST_PORT=", distributionPort),
-			"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
+			"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}", // +sbwt: an idle server does not spin
 			"RABBITMQ_NODENAME=priority@localhost",
 			"RABBITMQ_CONFIG_FILE=" + config,
 			"RABBITMQ_CONF_ENV_FILE=" + filepath.Join(dir, "none"), // not the machine's
