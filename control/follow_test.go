@@ -100,14 +100,6 @@ func (w *world) tick() {
 	}
 }
 
-// wantLevel fails the test unless the store gives a customer's next document a level.
-func (w *world) wantLevel(customer string, level priority.Level) {
-	w.t.Helper()
-	if got := must(w.store.Next(w.t.Context(), customer))(w.t); got.Level != level {
-		w.t.Errorf("%q has level %d, not %d", customer, got.Level, level)
-	}
-}
-
 // user returns a client with some rights.
 func (w *world) user(rights ...string) *redis.Client {
 	w.t.Helper()

@@ -17,6 +17,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/customer"
 	"github.com/docpriority/priority/internal/testing/named"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
@@ -217,4 +218,15 @@ func joinWith(t *testing.T, client *redis.Client, name string, options priority.
 		return err == nil && slices.ContainsFunc(reports, func(r fleet.Report) bool { return r.Name == name })
 	})
 	return member
+}
+
+// found is a check of status -json.
+type found struct {
+	Check     string
+	Status    insight.Outcome
+	Found     string
+	Remedy    string
+	Customers []customer.Name
+	Workers   []string
+	Documents int64
 }

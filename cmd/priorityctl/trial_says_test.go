@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -10,7 +12,6 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/insight"
-	"github.com/docpriority/priority/internal/customer"
 )
 
 // truth is what a check of status may find while something is wrong, and has to find within a minute
@@ -31,17 +32,6 @@ func allow(checks ...string) (all []truth) {
 		all = append(all, truth{check: check, allowed: true})
 	}
 	return all
-}
-
-// found is a check of status -json.
-type found struct {
-	Check     string
-	Status    insight.Outcome
-	Found     string
-	Remedy    string
-	Customers []customer.Name
-	Workers   []string
-	Documents int64
 }
 
 func (c found) customers() (names []string) {
