@@ -39,7 +39,7 @@ func TestJSON_Documented(t *testing.T) {
 	}
 	for field := range fields {
 		if !strings.Contains(string(page), "`"+field+"`") {
-			t.Errorf("docs/versions.md does not name %q", field)
+			t.Errorf("the table of JSON in docs/versions.md does not name %q", field)
 		}
 	}
 }
