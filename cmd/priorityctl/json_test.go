@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,8 @@ import (
 	"github.com/docpriority/priority/control"
 )
 
-// Every field that the program prints stands in the table that says which of them are stable.
+// Every field that the program prints stands in the row of its object, in the table that
+// says which of them are stable.
 func TestJSON_Documented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "versions.md"))
@@ -22,26 +24,68 @@ func TestJSON_Documented(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, _ := started(t)
-	fields := make(map[string]bool)
-	for _, kind := range []any{
-		insight.Customer{}, insight.Brief{}, insight.Top{}, insight.Check{}, insight.Worker{}, insight.Override{}, insight.Removal{}, insight.Logged{},
-		overrideChange{}, summary{}, failure{}, control.Backup{},
-	} {
-		addFields(reflect.TypeOf(kind), fields)
-	}
-	state := priority.State{Rule: priority.ByLoad, Bounds: priority.Bounds{Earliest: 1}, Scheduled: 1, AccountLoad: 1, AccountFlood: 1, Degraded: true}
-	policy := priority.Policies{Policy: priority.Policy{InOrder: true}, Tiers: map[string]priority.Policy{}}
 	_, status, _ := o.ask("status", "-json")
-	for _, object := range objects(t, status+o.ok("top", "-json")+text(t, state)+text(t, policy.WithDefaults())) {
-		for field := range object {
-			fields[field] = true
+	for object, values := range map[string][]any{
+		"`get`":            {insight.Customer{}},
+		"`list`":           {insight.Brief{}},
+		"`top`":            {insight.Top{}, o.ok("top", "-json")},
+		"`status`":         {status},
+		"`workers`":        {insight.Worker{}},
+		"`override list`":  {text(t, control.Override{Customer: "acme", Bounds: priority.Bounds{Earliest: 1}, At: time.Now(), Until: time.Now()})},
+		"`override set`":   {overrideChange{}},
+		"`policy` and":     {summary{}},
+		"`reset`":          {insight.Removal{}},
+		"`log`":            {insight.Logged{}},
+		"`control export`": {text(t, &control.Backup{Applied: control.Applied{Version: 1}})},
+		"`control import`": {control.Imported{}},
+		"a customer for":   {failure{}},
+		"in `state`": {text(t, priority.State{
+			Rule: priority.ByLoad, Scheduled: 1, AccountLoad: 1, AccountFlood: 1, Degraded: true, Bounds: priority.Bounds{Earliest: 1},
+		}), text(t, priority.State{})},
+		"in `levels`":    {insight.Level{}},
+		"in `waits`":     {insight.Waits{}},
+		"in `busiest`":   {insight.Busy{}},
+		"in `hour`":      {insight.Part{}},
+		"in `users`":     {insight.User{}},
+		"in `checks`":    {insight.Check{}},
+		"in `following`": {control.Following{}},
+		"in `policies`":  {text(t, priority.Policies{Policy: priority.Policy{InOrder: true}, Tiers: map[string]priority.Policy{"gold": {}}})},
+	} {
+		row := tableRow(t, string(page), object)
+		fields := make(map[string]bool)
+		for _, value := range values {
+			if printed, ok := value.(string); ok {
+				for _, object := range objects(t, printed) {
+					for field := range object {
+						fields[field] = true
+					}
+				}
+			} else {
+				addFields(reflect.TypeOf(value), fields)
+			}
+		}
+		for field := range fields {
+			if name := strings.TrimSuffix(field, "_base64"); name != "customer" && !strings.Contains(row, "`"+name+"`") {
+				t.Errorf("docs/versions.md: the row %s does not name %q", object, field)
+			}
 		}
 	}
-	for field := range fields {
-		if !strings.Contains(string(page), "`"+field+"`") {
-			t.Errorf("the table of JSON in docs/versions.md does not name %q", field)
-		}
+}
+
+var rowNamed = regexp.MustCompile("as (?:in|of) (`[^`]+`)")
+
+// tableRow returns the fields of an object, with those of the rows that it refers to.
+func tableRow(t *testing.T, page, object string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^\| (?:in )?` + object + `.*\|$`).FindString(page)
+	if found == "" {
+		t.Fatalf("docs/versions.md has no row for %s", object)
 	}
+	_, row, _ := strings.Cut(strings.TrimPrefix(found, "| "), " | ")
+	for _, reference := range rowNamed.FindAllStringSubmatch(row, -1) {
+		row += tableRow(t, page, reference[1])
+	}
+	return row
 }
 
 // A terminal obeys nothing in JSON, and who reads it gets all of it.
@@ -67,22 +111,22 @@ func text(t *testing.T, v any) string {
 	return string(text) + "\n"
 }
 
-// addFields adds the fields that a type has in JSON, unless it writes them itself.
+// addFields adds the fields that a struct has in JSON, and those of structs that it embeds.
 func addFields(of reflect.Type, fields map[string]bool) {
-	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
-		of = of.Elem()
-	}
-	if of.Kind() != reflect.Struct || of == reflect.TypeFor[time.Time]() || of == reflect.TypeFor[priority.State]() || of == reflect.TypeFor[priority.Policies]() {
-		return
-	}
-	for i := range of.NumField() {
-		field := of.Field(i)
+	for field := range of.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name != "" && name != "-" {
+		switch {
+		case name != "":
 			fields[name] = true
-		}
-		if name != "-" && field.IsExported() {
-			addFields(field.Type, fields)
+		case field.Anonymous:
+			embedded := field.Type
+			if embedded.Kind() == reflect.Pointer {
+				embedded = embedded.Elem()
+			}
+			if embedded.Kind() == reflect.Struct {
+				addFields(embedded, fields)
+			}
 		}
 	}
+	delete(fields, "-")
 }
