@@ -132,19 +132,31 @@ class Loops(unittest.IsolatedAsyncioTestCase):
         asyncio.get_running_loop().set_debug(False)  # which would report each pause
         proxy = Proxy((HOST, int(PORT)))
         self.addCleanup(proxy.close)
-        async with docpriority.AsyncStore(redis.asyncio.Redis(port=proxy.port), prefix=prefix(), timeout=2 * SHORT, fallback=True) as store:
+        client = redis.asyncio.Redis(port=proxy.port, max_connections=2)
+        async with docpriority.AsyncStore(client, prefix=prefix(), timeout=2 * SHORT, fallback=True) as store:
 
             async def degraded() -> Any:
-                calls = [asyncio.ensure_future(store.peek(str(n))) for n in range(12)]
+                calls = [asyncio.ensure_future(store.submit(str(n), "document")) for n in range(12)]
                 await asyncio.sleep(0)
                 time.sleep(3 * SHORT)
-                return {state.degraded for state in await asyncio.gather(*calls)}, store.degraded
+                return {decision.degraded for decision in await asyncio.gather(*calls)}, store.degraded
 
             self.assertEqual(await degraded(), ({False}, False))
             proxy.hold()
-            self.assertEqual(await degraded(), ({True}, False))
+            with self.assertLogs("docpriority", "WARNING"):
+                self.assertEqual(await degraded(), ({True}, False))
             proxy.release()
             self.assertEqual(await degraded(), ({False}, False))
+
+    async def test_calls_that_wait_leave_the_loop_to_others(self) -> None:
+        proxy, loop = Proxy((HOST, int(PORT))), asyncio.get_running_loop()
+        self.addCleanup(proxy.close)
+        async with docpriority.AsyncStore(redis.asyncio.Redis(port=proxy.port), prefix=prefix(), timeout=SHORT, fallback=True) as store:
+            await store.peek("acme")
+            proxy.hold()
+            with mock.patch.object(loop, "call_later", wraps=loop.call_later) as timers:
+                await asyncio.gather(*[store.peek(str(n)) for n in range(200)])
+            self.assertLess(timers.call_count, 4 * 200)
 
     async def test_a_cancelled_call_leaves_no_answer_to_others(self) -> None:
         client = redis.asyncio.Redis(host=HOST, port=int(PORT))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import math
 import os
 import select
 import socket
 import time
-from collections.abc import Awaitable
-from contextlib import suppress
+from collections.abc import Awaitable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Callable, Optional, TypeVar, Union
 from weakref import WeakKeyDictionary
@@ -27,7 +28,8 @@ from ._pool import ERRORS, Link, Pool
 
 T = TypeVar("T")
 
-_SHARE_OF_A_LOOK = 0.2  # of the timeout, after which a call sees whether the event loop had paused
+_LOOK_SECONDS = 0.02  # between looks whether the event loop pauses
+_LATE_SECONDS = 0.005  # that are no pause: a loop is always a little late
 _ROUNDS = 5  # of the event loop, until what has arrived is read
 
 
@@ -42,6 +44,10 @@ class Calling(Connections):
     start: Callable[..., bool]
     pause: Callable[[Pause], Awaitable[None]]
     pools: Callable[[], dict[Address, Pool]]
+
+    async def exchange(self, link: Link, step: Try) -> Any:
+        """Makes a try on a connection."""
+        return await link.exchange(step.to_send(), step.deadline)
 
     async def run_steps(self, steps: Steps[T]) -> T:
         try:
@@ -69,7 +75,7 @@ class Calling(Connections):
             if step.deadline.left() <= 0:
                 usable = True
                 return pool.in_vain()
-            outcome = await link.exchange(step.commands, step.deadline)
+            outcome = await self.exchange(link, step)
             usable = is_usable(outcome)
         finally:
             if usable:
@@ -197,14 +203,6 @@ class _TaskLink(Link):
         poll.register(sock, select.POLLIN)
         return not poll.poll(0)
 
-    async def exchange(self, commands: Commands, deadline: Deadline) -> Any:
-        exchange = asyncio.ensure_future(super().exchange(commands, deadline))
-        try:
-            await _wait(exchange, deadline)
-            return exchange.result() if exchange.done() else Unanswered("no answer came in time")
-        finally:
-            exchange.cancel()
-
     def close(self) -> None:
         connection = self.connection
         writer, connection._reader, connection._writer = connection._writer, None, None
@@ -213,6 +211,41 @@ class _TaskLink(Link):
             getattr(sock, "_sock", sock).close()
         elif writer is not None:
             writer.transport.abort()
+
+
+class _Pauses:
+    """How long an event loop has paused: been late for a timer, which runs while calls wait."""
+
+    def __init__(self) -> None:
+        self._waiting, self._seconds, self._due = 0, 0.0, math.inf
+        self._timer: Optional[asyncio.TimerHandle] = None
+
+    def seconds(self) -> float:
+        late = time.monotonic() - self._due
+        if late > _LATE_SECONDS:
+            self._seconds, self._due = self._seconds + late, self._due + late
+        return self._seconds
+
+    @contextmanager
+    def during(self, deadline: Deadline) -> Iterator[None]:
+        """A call waits."""
+        self._waiting += 1
+        if self._waiting == 1:
+            self._look()
+        deadline.follow(self.seconds)
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if self._waiting == 0 and self._timer is not None:
+                self.seconds()
+                self._timer.cancel()
+                self._timer, self._due = None, math.inf
+
+    def _look(self) -> None:
+        self.seconds()
+        self._due = time.monotonic() + _LOOK_SECONDS
+        self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
 
 
 class Tasks(Calling):
@@ -224,6 +257,7 @@ class Tasks(Calling):
     def __init__(self, client: Any, timeout: float) -> None:
         super().__init__(client, timeout, redis.asyncio)
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Pool]] = WeakKeyDictionary()
+        self._pauses: WeakKeyDictionary[asyncio.AbstractEventLoop, _Pauses] = WeakKeyDictionary()
         self._background: set[asyncio.Future[Any]] = set()
 
     def pools(self) -> dict[Address, Pool]:
@@ -239,6 +273,7 @@ class Tasks(Calling):
         for loop in [loop for loop in list(self._by_loop) if loop.is_closed()]:
             for pool in self._by_loop.pop(loop, {}).values():
                 pool.close()
+            self._pauses.pop(loop, None)
         self._background -= {task for task in list(self._background) if task.get_loop().is_closed()}
 
     def start(self, run: Callable[[Any], Any], argument: Any, here: bool = True) -> bool:
@@ -251,15 +286,38 @@ class Tasks(Calling):
         return asyncio.get_running_loop().create_future()
 
     async def wait(self, waiter: asyncio.Future[None], deadline: Deadline) -> None:
-        await _wait(waiter, deadline)
+        await self.until(waiter, deadline)
 
     def wake(self, waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
     async def pause(self, pause: Pause) -> None:
-        due = time.monotonic() + pause.seconds
-        await asyncio.sleep(pause.seconds)
-        pause.deadline.woken(due)
+        with self._waiting(pause.deadline):
+            await asyncio.sleep(pause.seconds)
+
+    async def exchange(self, link: Link, step: Try) -> Any:
+        exchange = asyncio.ensure_future(link.exchange(step.to_send(), step.deadline))
+        try:
+            await self.until(exchange, step.deadline)
+            return exchange.result() if exchange.done() else Unanswered("no answer came in time")
+        finally:
+            exchange.cancel()
+
+    async def until(self, future: asyncio.Future[Any], deadline: Deadline) -> None:
+        """Waits until a future is done, at most until a deadline."""
+        with self._waiting(deadline):
+            while not future.done() and (seconds := deadline.left()) > 0:
+                await asyncio.wait([future], timeout=seconds)
+        for _ in range(_ROUNDS):  # a loop that was busy has not read yet what came in time
+            if not future.done():
+                await asyncio.sleep(0)
+
+    def _waiting(self, deadline: Deadline) -> AbstractContextManager[None]:
+        loop = asyncio.get_running_loop()
+        pauses = self._pauses.get(loop)
+        if pauses is None:
+            pauses = self._pauses[loop] = _Pauses()
+        return pauses.during(deadline)
 
     async def close(self) -> None:
         """Ends the connections of all event loops, and what runs in the background of this one."""
@@ -276,14 +334,3 @@ class Tasks(Calling):
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
-
-
-async def _wait(future: asyncio.Future[Any], deadline: Deadline) -> None:
-    """Waits until a future is done, at most until a deadline, which moves if the event loop pauses."""
-    while not future.done() and (seconds := min(deadline.left(), deadline.timeout * _SHARE_OF_A_LOOK)) > 0:
-        due = time.monotonic() + seconds
-        await asyncio.wait([future], timeout=seconds)
-        deadline.woken(due)
-    for _ in range(_ROUNDS):  # a loop that was busy has not read yet what came in time
-        if not future.done():
-            await asyncio.sleep(0)

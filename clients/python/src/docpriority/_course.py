@@ -30,18 +30,22 @@ class Deadline:
     """When a call ends. While the event loop pauses it reads no answers, so a pause does not count."""
 
     def __init__(self, timeout: float) -> None:
-        self.timeout, self._at, self._paused = timeout, time.monotonic() + timeout, 0.0
+        self.timeout, self._at = timeout, time.monotonic() + timeout
+        self._pauses: Callable[[], float] = float  # how long the call's event loop has paused
+        self._before = 0.0  # the call
 
     def left(self) -> float:
-        return self._at - time.monotonic()
+        return self._at + self._paused() - time.monotonic()
 
-    def woken(self, due: float) -> None:
-        """A task of the call was to be woken at a time, and was now."""
-        late = max(time.monotonic() - due, 0)
-        self._at, self._paused = self._at + late, self._paused + late
+    def follow(self, pauses: Callable[[], float]) -> None:
+        if self._pauses is float:
+            self._pauses, self._before = pauses, pauses()
 
     def was_mostly_paused(self) -> bool:
-        return self._paused > self.timeout / 2
+        return self._paused() > self.timeout / 2
+
+    def _paused(self) -> float:
+        return self._pauses() - self._before
 
 
 class Clock:
@@ -71,6 +75,14 @@ class Try(NamedTuple):
     commands: Commands
     address: Address
     deadline: Deadline
+    clock: Optional[Clock] = None  # by which the deadline is the final argument
+
+    def to_send(self) -> Commands:
+        """Returns the commands, now that there is a connection: until then, pauses may have moved the deadline."""
+        if self.clock is None:
+            return self.commands
+        *before, command = self.commands
+        return [*before, [*command, str(self.clock.deadline(self.deadline))]]
 
 
 class Pause(NamedTuple):
@@ -152,9 +164,9 @@ def course(call: Call[T], nodes: Nodes, deadline: Deadline) -> Steps[T]:
             # Where SCRIPT is not to be had, the text goes along. By EVAL alone, Redis 7.4 and later would forget it again.
             command: list[Union[str, bytes]] = ["EVAL", script.text] if unknown and isinstance(outcome, Failure) else ["EVALSHA", script.sha1]
             command += [str(len(call.keys)), *call.keys, *call.arguments]
-            if call.timed:
-                command.append(str(clock.deadline(deadline) if is_timed else 0))
-            outcome = yield Try([("ASKING",), command] if asking else [command], address, deadline)
+            if call.timed and not is_timed:
+                command.append("0")
+            outcome = yield Try([("ASKING",), command] if asking else [command], address, deadline, clock if is_timed else None)
         if isinstance(outcome, list) and len(outcome) >= call.least and all(type(item) in call.takes for item in outcome):
             if not asking:
                 nodes.answered(key, address)
@@ -205,10 +217,12 @@ def _loaded(script: Script, nodes: Nodes, address: Address, deadline: Deadline) 
     place, scripts = (address, script.sha1), nodes.scripts
     if len(scripts) >= _MOST_SCRIPTS:
         scripts.clear()
+    pause = _FIRST_PAUSE
     while (until := scripts.setdefault(place, deadline)) is not deadline:  # the very one of this call
         if until is None or min(until.left(), deadline.left()) <= 0:
             return None
-        yield Pause(_FIRST_PAUSE, deadline)
+        yield Pause(pause, deadline)
+        pause = min(2 * pause, _LONGEST_PAUSE)
     outcome: Any = None
     try:
         outcome = yield Try([("SCRIPT", "LOAD", script.text)], address, deadline)

@@ -33,7 +33,7 @@ class Fallback:
         """Begins without failures, in this process."""
         self._lock = Lock()
         self._failures = 0
-        self._probe_at = self._log_at = 0.0
+        self._probe_at = self._log_at = self._busy_log_at = 0.0
         self.answers = 0  # of Redis
         self._refuses = False  # to count, as when it is full, though it answers other calls
         self._given_up = b""
@@ -110,6 +110,10 @@ class Fallback:
             return False
         if after_pause:
             self.gave_up(call)
+            now = time.monotonic()
+            if now >= self._busy_log_at:
+                self._busy_log_at = now + _LOG_SECONDS
+                _log.warning("docpriority: the event loop was busy, so levels come from the memory of this process: %s", error)
             return True
         with self._lock:
             self._refuses = bool(call.counts_for) and code_of(error.__cause__) != ""
