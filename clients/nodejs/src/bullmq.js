@@ -9,6 +9,7 @@ const { checkKind, checkMethods, checkNames, longestDelay } = require('./check.j
 const { OutcomeUnknown } = require('./errors.js');
 
 const maxDocuments = 100; // documents in a call of submitN
+const atOnce = 50; // calls of submitN, each for another customer
 const maxNames = 1_000; // of jobs without a level; no process is warned of more
 
 // A job carries its document in this option, because neither retries nor updateData change options.
@@ -117,16 +118,23 @@ async function submit(store, documents) {
     if (!byCustomer.has(document.customer)) byCustomer.set(document.customer, []);
     byCustomer.get(document.customer).push(document);
   }
-  for (const [customer, all] of byCustomer) {
-    for (let begin = 0; begin < all.length; begin += maxDocuments) {
-      const batch = all.slice(begin, begin + maxDocuments);
-      try {
-        const decisions = await store.submitN(customer, batch.map(({ document, cost, delay }) => ({ id: document, cost, delay })));
-        for (const [i, { level }] of decisions.entries()) Object.assign(batch[i], { level, mayBePending: true });
-      } catch (error) {
-        for (const document of batch) document.mayBePending = error instanceof OutcomeUnknown;
-        throw error;
-      }
+  const customers = [...byCustomer];
+  for (let begin = 0; begin < customers.length; begin += atOnce) {
+    const submitted = await Promise.allSettled(customers.slice(begin, begin + atOnce).map(([customer, all]) => submitOf(store, customer, all)));
+    const failed = submitted.find(({ status }) => status === 'rejected');
+    if (failed) throw failed.reason;
+  }
+}
+
+async function submitOf(store, customer, documents) {
+  for (let begin = 0; begin < documents.length; begin += maxDocuments) {
+    const batch = documents.slice(begin, begin + maxDocuments);
+    try {
+      const decisions = await store.submitN(customer, batch.map(({ document, cost, delay }) => ({ id: document, cost, delay })));
+      for (const [i, { level }] of decisions.entries()) Object.assign(batch[i], { level, mayBePending: true });
+    } catch (error) {
+      for (const document of batch) document.mayBePending = error instanceof OutcomeUnknown;
+      throw error;
     }
   }
 }
