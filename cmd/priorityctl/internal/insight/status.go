@@ -85,19 +85,23 @@ func (s *Snapshot) Loss(ctx context.Context) *Check {
 // none as late as the workers have read it; nil: neither, or an operator has imported an export,
 // decided on the policies, or changed something since.
 func (s *Snapshot) emptied(ctx context.Context) *Check {
+	var known, latest time.Time // when operators last changed something
+	for _, r := range s.Reports {
+		if r.Here() && r.Changed.After(known) {
+			known = r.Changed
+		}
+	}
 	at, err := fleet.Emptied(ctx, s.Client, s.Prefix)
 	entries, unread := s.Admin.Log(ctx, "", 100)
 	if err == nil && !at.IsZero() && !slices.ContainsFunc(entries, func(entry control.Entry) bool {
 		return (entry.Kind == "import" || entry.Kind == "policies") && entry.At.After(at)
 	}) {
-		c := finding("data.emptied", "ago", ago(s.Now.Sub(at)))
-		return &c
-	}
-	var known, latest time.Time
-	for _, r := range s.Reports {
-		if r.Here() && r.Changed.After(known) {
-			known = r.Changed
+		kind := "data.emptied"
+		if known.IsZero() && s.Lost() == "" { // counts alone come back by themselves
+			kind = "data.restarted"
 		}
+		c := finding(kind, "ago", ago(s.Now.Sub(at)))
+		return &c
 	}
 	if len(entries) > 0 {
 		latest = entries[0].At

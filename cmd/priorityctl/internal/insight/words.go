@@ -12,9 +12,10 @@ var words = map[string]struct {
 	"redis.away":        {"redis", Failed, "{why}", "restart it, or fail over to its replica; meanwhile its customers' documents are degraded, and missing here"},
 	"redis.replica":     {"redis", Failed, "this is {replica}", "name the master: a replica counts nothing"},
 
-	"data.emptied": {"data", Failed, "Redis lost its data {ago} ago: policies and overrides from before are gone", "priorityctl control import brings an export back; if there is none, policy apply or policy withdraw settles this"},
-	"data.older":   {"data", Failed, "Redis has older data: it does not know what operators changed {ago} ago, so overrides may be missing", "priorityctl control import -force brings an export back; any other change by an operator settles this"},
-	"data.lost":    {"data", Failed, "{lost}", "see priorityctl status"},
+	"data.emptied":   {"data", Failed, "Redis lost its data {ago} ago: policies and overrides from before are gone", "priorityctl control import brings an export back; if there is none, policy apply or policy withdraw settles this"},
+	"data.restarted": {"data", Warning, "Redis lost its data {ago} ago: no worker knows of policies or overrides from before", "if there were any, priorityctl control import brings an export back; this line ends within a day, or with any policy command"},
+	"data.older":     {"data", Failed, "Redis has older data: it does not know what operators changed {ago} ago, so overrides may be missing", "priorityctl control import -force brings an export back; any other change by an operator settles this"},
+	"data.lost":      {"data", Failed, "{lost}", "see priorityctl status"},
 
 	"policies":            {"policies", OK, "{source}: {summary}", ""},
 	"policies.own":        {"policies", OK, "the workers' own options: operators have set none", ""},
@@ -30,7 +31,7 @@ var words = map[string]struct {
 	"workers.unread":    {"workers", Failed, "not known: their reports cannot be read: {why}", "if the key is of another type, remove it by redis-cli unlink: workers write it again within a minute"},
 	"workers.forbidden": {"workers", Failed, "not known: their reports cannot be read: {why}", "see whether this user may read them: docs/redis.md, \"Rights\""},
 	"workers.full":      {"workers", Warning, "{following}{replaced}", "their reports cannot be written while Redis is full"},
-	"workers.none":      {"workers", Warning, "no worker reports with the prefix {prefix}, and none is gone within the hour", "start workers with fleet.Join; if they run, see whether they have this prefix and this database, and what they log"},
+	"workers.none":      {"workers", Warning, "no worker reports with the prefix {prefix}, and none is gone within the hour", "start workers that join (fleet.Join, join=True, join()), which are listed until they close; if they run, see whether they have this prefix and this database, and what they log"},
 	"workers.away":      {"workers", Warning, "no worker is here{replaced}", "start the workers"},
 	"workers.others":    {"workers", Warning, "{following}{replaced}", "priorityctl workers has all"},
 
