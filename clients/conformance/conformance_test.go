@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/docpriority/priority/clients/nodetest"
 	"github.com/docpriority/priority/internal/testing/redistest"
 )
@@ -64,6 +66,7 @@ const (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	logging.Disable() // go-redis would log each connection that a check breaks
 	// The checks wait for servers and processes most of the time.
 	if err := flag.Set("test.parallel", fmt.Sprint(max(4, runtime.GOMAXPROCS(0)))); err != nil {
 		panic(err)

@@ -15,7 +15,7 @@ import redis.asyncio
 
 import docpriority
 from docpriority import NotCountedError, _course, _lock
-from docpriority._calling import _finish
+from docpriority._calling import Tasks, _finish
 from docpriority._course import Deadline
 from docpriority._report import Window
 
@@ -148,15 +148,24 @@ class Loops(unittest.IsolatedAsyncioTestCase):
             proxy.release()
             self.assertEqual(await degraded(), ({False}, False))
 
-    async def test_calls_that_wait_leave_the_loop_to_others(self) -> None:
-        proxy, loop = Proxy((HOST, int(PORT))), asyncio.get_running_loop()
-        self.addCleanup(proxy.close)
-        async with docpriority.AsyncStore(redis.asyncio.Redis(port=proxy.port), prefix=prefix(), timeout=SHORT, fallback=True) as store:
-            await store.peek("acme")
-            proxy.hold()
+    def test_calls_that_wait_leave_the_loop_to_others(self) -> None:
+        loop, now = asyncio.SelectorEventLoop(), 0.0
+
+        def select(timeout: Any) -> list[Any]:  # time passes while nothing else is to be done
+            nonlocal now
+            now += timeout or 0
+            return []
+
+        async def wait() -> int:
+            tasks = Tasks(redis.asyncio.Redis(), 1)
             with mock.patch.object(loop, "call_later", wraps=loop.call_later) as timers:
-                await asyncio.gather(*[store.peek(str(n)) for n in range(200)])
-            self.assertLess(timers.call_count, 4 * 200)
+                await asyncio.gather(*[tasks.until(loop.create_future(), Deadline(1)) for _ in range(200)])
+            return timers.call_count
+
+        with mock.patch("time.monotonic", lambda: now), mock.patch.object(loop, "time", lambda: now):
+            with mock.patch.object(loop, "_selector", mock.Mock(select=select)):
+                self.assertLess(loop.run_until_complete(wait()), 2 * 200)
+        loop.close()
 
     async def test_a_cancelled_call_leaves_no_answer_to_others(self) -> None:
         client = redis.asyncio.Redis(host=HOST, port=int(PORT))
