@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/docpriority/priority/internal/fair"
 )
 
 var scripts = map[string]string{
@@ -15,7 +17,7 @@ var scripts = map[string]string{
 var defaults = Numbers{
 	Thresholds: []int64{-2, -4, -6, -8, -10, -12, -14, -20},
 	Interval:   1500 * time.Second, Lease: 24 * time.Hour, Levels: 9,
-	Loads: []float64{8, 64, 512, 8192, 32768}, Turns: 3,
+	Loads: fair.Loads(9), Turns: 3,
 }
 
 // Each file runs as it is: with the default numbers, and with what it has in common with

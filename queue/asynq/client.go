@@ -49,8 +49,9 @@ func invalid(what string) error {
 // a task would be unique only within its level.
 //
 // An asynq.TaskID is also the document's id, if there is no Document: as long as the document is
-// pending, its task gets the same level again, so that asynq finds the one that is there. A task
-// of asynq.ProcessIn or asynq.ProcessAt counts from then on.
+// pending, its task gets the same level again, so that asynq finds the one that is there, unless
+// Redis was away. Another customer's task must not have the same one. A task of asynq.ProcessIn or
+// asynq.ProcessAt counts from then on.
 //
 // A task of an empty customer goes to asynq unchanged, except that headers left by a
 // customer's task are removed.

@@ -12,8 +12,8 @@ const maxThreshold = 2 ** 53; // the largest that Redis's Lua, with doubles, com
 const maxLoad = 1e9;
 
 const defaultThresholds = [-2, -4, -6, -8, -10, -12, -14, -20];
-const defaultLoads = [8, 64, 512, 8_192, 32_768]; // for six levels or more
-const fewerLoads = [[], [], [32_768], [8_192, 32_768], [128, 8_192, 32_768], [8, 512, 8_192, 32_768]]; // by number of levels
+const defaultLoads = [8, 64, 512, 8192, 32768]; // for six levels or more
+const fewerLoads = [[], [], [32768], [8192, 32768], [128, 8192, 32768], [8, 512, 8192, 32768]]; // by number of levels
 
 /**
  * Returns the policies of a store: { last, forTier }. last is the last level that any of them

@@ -11,8 +11,9 @@ import (
 
 // troubled is Redis that cannot be reached for a while, or that fails over. A store in memory stands
 // for each of the two that hear of documents then. In an outage that is package fallback's, which
-// forgets what it counted when Redis is back, and sends the Dones that Redis has missed. In a failover
-// it is the replica's, which has not heard of what was written in the last moments before.
+// forgets what it counted when Redis is back, and sends the Dones that Redis has missed: the documents
+// are done in other processes, so it hears of no Done. In a failover it is the replica's, which has not
+// heard of what was written in the last moments before.
 type troubled struct {
 	clock        *clock
 	outage       bool
@@ -47,6 +48,7 @@ func (t *troubled) Done(ctx context.Context, customer, document string, took tim
 	done := func(store *memory.Store) (priority.Ended, error) { return store.Done(ctx, customer, document, took) }
 	if t.outage && t.within() {
 		t.owed = append(t.owed, func(store *memory.Store) error { _, err := done(store); return err })
+		return priority.Ended{}, nil
 	}
 	return onReached(t, done)
 }

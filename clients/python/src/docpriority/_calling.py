@@ -67,6 +67,7 @@ class Calling(Connections):
     async def _try(self, step: Try) -> Any:
         pools = self.pools()
         pool = pools.get(step.address) or pools.setdefault(step.address, Pool(self, step.address))
+        step.deadline.waits = True
         link = await pool.take(step.deadline)
         if isinstance(link, Unsent):
             return link
@@ -75,6 +76,7 @@ class Calling(Connections):
             if step.deadline.left() <= 0:
                 usable = True
                 return pool.in_vain()
+            step.deadline.waits = False
             outcome = await self.exchange(link, step)
             usable = is_usable(outcome)
         finally:

@@ -103,17 +103,18 @@ class Fallback:
                     _log.info("docpriority: Redis answers again: levels come from the fleet's numbers")
                 self._failures, self._logged, self._refuses = 0, False, False
 
-    def failed(self, call: Call[Any], error: PriorityError, after_pause: bool = False, decides: bool = False) -> bool:
-        """Redis did not answer, a call or a probe that decides by itself. Reports whether memory does."""
+    def failed(self, call: Call[Any], error: PriorityError, busy: bool = False, decides: bool = False) -> bool:
+        """Redis did not answer, a call or a probe that decides by itself. Reports whether memory does. It is no failure
+        of Redis if this process was busy."""
         if isinstance(error, CorruptError):
             self._answered()
             return False
-        if after_pause:
+        if busy:
             self.gave_up(call)
             now = time.monotonic()
             if now >= self._busy_log_at:
                 self._busy_log_at = now + _LOG_SECONDS
-                _log.warning("docpriority: the event loop was busy, so levels come from the memory of this process: %s", error)
+                _log.warning("docpriority: this process makes more calls than it can, so levels come from its memory: %s", error)
             return True
         with self._lock:
             self._refuses = bool(call.counts_for) and code_of(error.__cause__) != ""
