@@ -14,10 +14,8 @@ import (
 //	recorder := new(prioritytest.Recorder)
 //	store, err := observe.New(inner, recorder.Observe)
 //
-// Put it around a fallback, not inside: it would record what that sends to see whether Redis
-// is back.
-//
-// The zero value is ready to use. It is safe for concurrent use.
+// The zero value is ready to use. It is safe for concurrent use. Inside of a fallback it records
+// the probes, too.
 type Recorder struct {
 	mu    sync.Mutex
 	calls []observe.Call

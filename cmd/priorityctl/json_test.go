@@ -31,17 +31,17 @@ func TestJSON_Documented(t *testing.T) {
 		"`top`":            {insight.Top{}, o.ok("top", "-json")},
 		"`status`":         {status},
 		"`workers`":        {insight.Worker{}},
-		"`override list`":  {text(t, control.Override{Customer: "acme", Bounds: priority.Bounds{Earliest: 1}, At: time.Now(), Until: time.Now()})},
+		"`override list`":  {control.Override{Customer: "acme", Bounds: priority.Bounds{Earliest: 1}, At: time.Now(), Until: time.Now()}},
 		"`override set`":   {overrideChange{}},
 		"`policy` and":     {summary{}},
 		"`reset`":          {insight.Removal{}},
 		"`log`":            {insight.Logged{}},
-		"`control export`": {text(t, &control.Backup{Applied: control.Applied{Version: 1}})},
+		"`control export`": {&control.Backup{Applied: control.Applied{Version: 1}}},
 		"`control import`": {control.Imported{}},
 		"a customer for":   {failure{}},
-		"in `state`": {text(t, priority.State{
+		"in `state`": {priority.State{
 			Rule: priority.ByLoad, Scheduled: 1, AccountLoad: 1, AccountFlood: 1, Degraded: true, Bounds: priority.Bounds{Earliest: 1},
-		}), text(t, priority.State{})},
+		}, priority.State{}},
 		"in `levels`":    {insight.Level{}},
 		"in `waits`":     {insight.Waits{}},
 		"in `busiest`":   {insight.Busy{}},
@@ -49,12 +49,20 @@ func TestJSON_Documented(t *testing.T) {
 		"in `users`":     {insight.User{}},
 		"in `checks`":    {insight.Check{}},
 		"in `following`": {control.Following{}},
-		"in `policies`":  {text(t, priority.Policies{Policy: priority.Policy{InOrder: true}, Tiers: map[string]priority.Policy{"gold": {}}})},
+		"in `policies`":  {priority.Policies{Policy: priority.Policy{InOrder: true}, Tiers: map[string]priority.Policy{"gold": {}}}},
 	} {
 		row := tableRow(t, string(page), object)
 		fields := make(map[string]bool)
 		for _, value := range values {
-			if printed, ok := value.(string); ok {
+			printed, isText := value.(string)
+			if marshaler, ok := value.(json.Marshaler); ok {
+				text, err := marshaler.MarshalJSON()
+				if err != nil {
+					t.Fatal(err)
+				}
+				printed, isText = string(text), true
+			}
+			if isText {
 				for _, object := range objects(t, printed) {
 					for field := range object {
 						fields[field] = true
@@ -100,15 +108,6 @@ func TestJSON_Terminal(t *testing.T) {
 	if err := json.Unmarshal([]byte(out.String()), &read); err != nil || read != name || out.String() != `"a\u001b[31m\u202e\u0085\udb40\udc41文"`+"\n" {
 		t.Errorf("%v: %s", err, out.String())
 	}
-}
-
-func text(t *testing.T, v any) string {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text) + "\n"
 }
 
 // addFields adds the fields that a struct has in JSON, and those of structs that it embeds.

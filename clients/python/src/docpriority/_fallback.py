@@ -22,8 +22,8 @@ _log = logging.getLogger("docpriority")
 
 class Fallback:
     """Answers calls that Redis did not. After ten failures in a row, or one of a probe, it answers all calls at once,
-    except one a second, which asks Redis. Once Redis has counted a document again, memory forgets its customer, and all customers if it
-    had answered all calls."""
+    except one a second, which asks Redis. Once Redis has counted a document again, memory forgets its customer, and all
+    customers if it had answered all calls."""
 
     def __init__(self, new_memory: Callable[[], Memory]) -> None:
         self._new_memory = new_memory
