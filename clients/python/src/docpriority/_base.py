@@ -100,15 +100,13 @@ class Base(Generic[Client]):
             if self._dones is not None:
                 self._dones.send()  # again, because an event loop may have ended meanwhile
             if self._fallback.asks_redis():
-                answers = self._fallback.answers
                 try:
                     result = yield from course(call, self._nodes, deadline)
                 except GeneratorExit:
                     self._fallback.gave_up(call)
                     raise
                 except PriorityError as error:
-                    busy = deadline.was_mostly_paused() or deadline.waits and self._fallback.answers != answers
-                    if not self._fallback.failed(call, error, busy):
+                    if not self._fallback.failed(call, error, deadline.was_mostly_paused() or deadline.starved):
                         raise
                 else:
                     self._fallback.succeeded(call)

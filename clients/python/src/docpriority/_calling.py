@@ -67,18 +67,21 @@ class Calling(Connections):
     async def _try(self, step: Try) -> Any:
         pools = self.pools()
         pool = pools.get(step.address) or pools.setdefault(step.address, Pool(self, step.address))
-        step.deadline.waits = True
+        answered = pool.answered
         link = await pool.take(step.deadline)
+        step.deadline.starved = pool.answered != answered
         if isinstance(link, Unsent):
+            step.deadline.starved &= link.cause is None  # else it could not connect
             return link
         usable = False  # it may owe an answer, which must not be the next caller's
         try:
             if step.deadline.left() <= 0:
                 usable = True
                 return pool.in_vain()
-            step.deadline.waits = False
+            step.deadline.starved = False
             outcome = await self.exchange(link, step)
             usable = is_usable(outcome)
+            pool.answered += usable
         finally:
             if usable:
                 pool.give(link)

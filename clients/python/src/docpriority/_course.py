@@ -33,7 +33,7 @@ class Deadline:
         self.timeout, self._at = timeout, time.monotonic() + timeout
         self._pauses: Callable[[], float] = float  # how long the call's event loop has paused
         self._before = 0.0  # the call
-        self.waits = False  # for a connection, of which other calls have all
+        self.starved = False  # whether other calls had the connections, and were answered
 
     def left(self) -> float:
         return self._at + self._paused() - time.monotonic()

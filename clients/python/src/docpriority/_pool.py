@@ -82,6 +82,7 @@ class Pool:
         # What wakes the calls that wait, the first one first, and what each is handed.
         self._waiting: dict[Any, deque[Union[Link, Unsent]]] = {}
         self._closed = False
+        self.answered = 0  # calls
 
     async def take(self, deadline: Deadline) -> Union[Link, Unsent]:
         waited = False
