@@ -68,10 +68,12 @@ func (f *serveFlags) run(c *call, _ []string) error {
 	if c.command.Flags().Changed("redis") {
 		named = c.Address
 	}
-	handler := page.New(c.Inspector, named).Handler()
+	shown := page.New(c.Inspector, named)
+	handler := shown.Handler()
 	if bound, ok := listener.Addr().(*net.TCPAddr); ok && bound.IP.IsLoopback() {
 		handler = onlyLoopback(handler, f.hosts)
 	}
+	go shown.Watch(c.ctx())
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute}
 	fmt.Fprintf(c.out, "http://%s/ shows %s. Ctrl-C ends it.\n", listener.Addr(), c.Address)
 	if away != nil {

@@ -68,6 +68,16 @@ func TestServe_RedisAway(t *testing.T) {
 	}
 }
 
+// The charts have what was pending while nobody looked.
+func TestServe_Unvisited(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	serving(t, server.Addr, io.Discard)
+	redistest.Await(t, "a look at what workers keep", func() bool {
+		return strings.Contains(server.Client().Info(t.Context(), "commandstats").Val(), "cmdstat_hgetall:")
+	})
+}
+
 func TestServe_Wrong(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
