@@ -14,7 +14,7 @@ import (
 // The documents show what the module does now. They are compared by pixel, for how these are packed
 // depends on the version of Go. On another processor the last bit of a curve may differ.
 func TestThePicturesAreTrue(t *testing.T) {
-	for name, draw := range pictureFiles("..") {
+	for name, draw := range pictureFiles {
 		drawn, err := draw()
 		if err != nil {
 			t.Fatal(err)

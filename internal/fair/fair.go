@@ -1,6 +1,6 @@
 // Package fair computes a document's load from what its customer has submitted recently
-// and has pending. lua/common/pending.lua, which the scripts of loads contain, does the same
-// with the same whole numbers: thousandths of documents and costs, millionths of loads.
+// and has pending. lua/submit.lua does the same with the same whole numbers: thousandths of
+// documents and costs, millionths of loads.
 package fair
 
 import (

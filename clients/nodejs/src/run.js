@@ -58,7 +58,7 @@ async function readBounds(wire, { overrideKey, levels }, deadline) {
   }
 }
 
-/** Returns what an override's text means, as lua/common/override.lua reads it. */
+/** Returns what an override's text means, as lua/next.lua reads it. */
 function boundsOf(text, levels) {
   const [, how, digits] = /^([<>]?=)([1-9]\d?\d?)(?: |$)/.exec(text) ?? [];
   const level = Math.min(Number(digits), levels);

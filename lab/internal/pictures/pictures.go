@@ -311,34 +311,3 @@ func Levels() ([]byte, error) {
 	p.Add(label(6, -0.7, text.XLeft, "the figure is the level"))
 	return encoded(p, 2.7)
 }
-
-// Bar is how a contender of the bench did: the median over the rounds, with the least and
-// the most.
-type Bar struct {
-	Name                string
-	Median, Least, Most float64
-}
-
-// Bars draws a bar for each contender. Those with own names stand out.
-func Bars(title, axis string, bars []Bar, own func(name string) bool) ([]byte, error) {
-	p := newPlot(title)
-	p.X.Label.Text, p.X.Min = axis, 0
-	names := make([]string, len(bars))
-	for i, bar := range bars {
-		at := float64(len(bars) - 1 - i) // the first on top
-		names[len(bars)-1-i] = bar.Name
-		c := gray
-		if own(bar.Name) {
-			c = blue
-		}
-		p.Add(box(c, 0, at-0.35, bar.Median, at+0.35), line(color.Black, plotter.XY{X: bar.Least, Y: at}, plotter.XY{X: bar.Most, Y: at}),
-			label(bar.Most, at, text.XLeft, fmt.Sprintf("  %.2f", bar.Median)))
-		p.X.Max = max(p.X.Max, 1.1*bar.Most)
-	}
-	one := line(gray, plotter.XY{X: 1, Y: -0.5}, plotter.XY{X: 1, Y: float64(len(bars)) - 0.5})
-	one.Dashes = []vg.Length{vg.Points(2), vg.Points(3)}
-	p.Add(one)
-	p.NominalY(names...)
-	p.Y.Padding = vg.Points(4)
-	return encoded(p, 0.9+0.25*float64(len(bars)))
-}
