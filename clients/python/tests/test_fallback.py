@@ -91,7 +91,7 @@ class Breakers(unittest.TestCase):
             self.failing(9)  # it is not logged twice within a minute
             self.assertTrue(self.fallback.asks_redis() and self.fallback.degraded)
             self.failing()
-        self.assertEqual([record.levelname for record in logged.records], ["WARNING", "INFO"])
+        self.assertEqual([record.levelname for record in logged.records], ["WARNING", "WARNING"])
         self.assertRegex(logged.output[0], "docpriority: Redis does not answer.*: told to$")
         self.assertFalse(self.fallback.asks_redis())
         for _ in range(3):

@@ -100,7 +100,7 @@ class Fallback:
         if self._failures:
             with self._lock:
                 if self._logged:
-                    _log.info("docpriority: Redis answers again: levels come from the fleet's numbers")
+                    _log.warning("docpriority: Redis answers again: levels come from the fleet's numbers")
                 self._failures, self._logged, self._refuses = 0, False, False
 
     def failed(self, call: Call[Any], error: PriorityError, busy: bool = False, decides: bool = False) -> bool:
@@ -112,7 +112,7 @@ class Fallback:
         if busy:
             self.gave_up(call)
             now = time.monotonic()
-            if now >= self._busy_log_at:
+            if now >= self._busy_log_at and not self._logged:
                 self._busy_log_at = now + _LOG_SECONDS
                 _log.warning("docpriority: this process makes more calls than it can, so levels come from its memory: %s", error)
             return True

@@ -49,7 +49,7 @@ var words = map[string]struct {
 	"waits.slow":    {"waits", Warning, "level 1: median {median}, 95 of 100 within {p95} (last hour: {hour})", "level 1 is slower than usual: add workers, or see what they wait for"},
 	"waits.pending": {"waits", OK, "no document of level 1 was done in the last minute; {documents} pending, the oldest for {oldest}", ""},
 	"waits.counted": {"waits", OK, "not known: Next counts documents, and does not know when they are done", ""},
-	"waits.none":    {"waits", OK, "no document of level 1 was done in the last minute, and none is known to wait", ""},
+	"waits.none":    {"waits", OK, "no worker reports a document of level 1 done in the last minute, and none is known to wait", ""},
 	"waits.full":    {"waits", Warning, "not known: no report is written while Redis is full", "see redis"},
 	"waits.unread":  {"waits", Warning, "not known, as the workers' reports are not", "see workers"},
 
