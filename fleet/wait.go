@@ -22,8 +22,8 @@ type Wait struct {
 	Median, P95 time.Duration
 
 	// Longer reports that a new document is likely to take longer, as a backlog of customers
-	// whom the reports name comes before it: at the pace of the last minute, it alone takes
-	// more than twice P95.
+	// whom the reports name comes before it: at the pace of the last minute, or of one worker
+	// who takes Median for each if that is faster, it alone takes more than twice P95.
 	Longer bool
 }
 
@@ -108,7 +108,8 @@ func waitsOf(t Totals, states []priority.State) map[priority.Level]Wait {
 				done += h.Count()
 			}
 		}
-		wait.Longer = float64(before)*t.Window.Seconds() > 2*wait.P95.Seconds()*float64(done)
+		each := min(t.Window.Seconds()/float64(done), wait.Median.Seconds()) // a calm fleet's pace is what it gets
+		wait.Longer = float64(before-1)*each > 2*wait.P95.Seconds()          // 1: the caller's own
 		waits[level] = wait
 	}
 	hour := waitOf(t.FirstHour)

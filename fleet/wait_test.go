@@ -99,6 +99,24 @@ func TestWaitOf_Truth(t *testing.T) {
 	})
 }
 
+// A calm fleet does not work as slowly as it is asked to.
+func TestWaitOf_Calm(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		member, ctx := newVirtual(t).member(nil), t.Context()
+		for i := range 40 {
+			must(member.Submit(ctx, "acme", priority.Document{ID: fmt.Sprint(i)}))(t)
+			time.Sleep(50 * time.Millisecond)
+			must(member.Done(ctx, "acme", fmt.Sprint(i), 0))(t)
+			time.Sleep(time.Second)
+		}
+		must(member.Submit(ctx, "bakery", priority.Document{ID: "0"}))(t)
+		time.Sleep(6 * time.Second)
+		if w := must(member.WaitOf(ctx, 2))(t); w.Documents < 20 || w.Longer {
+			t.Errorf("with one document pending: %+v", w)
+		}
+	})
+}
+
 // ids are the ids of n documents.
 func ids(n int) (all []string) {
 	for i := range n {

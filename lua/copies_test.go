@@ -18,11 +18,12 @@ var copied = []string{"done.lua", "follow.lua", "next.lua", "peek.lua", "report.
 func TestTheClientsHaveTheSameScripts(t *testing.T) {
 	python := "\"\"\"The scripts of the folder lua, which explains them. Written by go test ./lua -update.\"\"\"\n\nTEXTS = {\n"
 	nodejs := "'use strict';\n\n// The scripts of the folder lua, which explains them. Written by go test ./lua -update.\n\nmodule.exports = {\n"
+	texts := composed(t)
 	for _, file := range copied {
 		var text strings.Builder
 		encoder := json.NewEncoder(&text)
 		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(scripts[file]); err != nil {
+		if err := encoder.Encode(withoutComments(texts[file])); err != nil {
 			t.Fatal(err)
 		}
 		name, literal := strings.TrimSuffix(file, ".lua"), strings.TrimSpace(text.String())

@@ -35,15 +35,19 @@ var (
 	Reports = code("reports.lua")
 )
 
-// code returns a file without the lines that are empty or only a comment, except those that
-// begin and end a block.
 func code(file string) string {
 	text, err := files.ReadFile(file)
 	if err != nil {
 		panic(err) // it is embedded
 	}
+	return withoutComments(string(text))
+}
+
+// withoutComments returns a text without the lines that are empty or only a comment, except
+// those that begin and end a block.
+func withoutComments(text string) string {
 	var lines strings.Builder
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if word := strings.TrimSpace(line); word != "" && (!strings.HasPrefix(word, "--") || isMark(word)) {
 			lines.WriteString(line)
 		}

@@ -2,17 +2,13 @@ package lua
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority/internal/fair"
 )
-
-var scripts = map[string]string{
-	"next.lua": Next, "submit.lua": Submit, "done.lua": Done, "peek.lua": Peek, "reset.lua": Reset, "policies.lua": Policies, "follow.lua": Follow,
-	"report.lua": Report, "members.lua": Members, "reports.lua": Reports,
-}
 
 // defaults are the default policy, lease and queue.
 var defaults = Numbers{
@@ -24,18 +20,30 @@ var defaults = Numbers{
 // Each file runs as it is: with the default numbers, and with what it has in common with
 // others. To change that, edit the first one.
 func TestFilesAreComposed(t *testing.T) {
+	for file, text := range composed(t) {
+		checkCopy(t, file, text)
+	}
+}
+
+func composed(t *testing.T) map[string]string {
+	t.Helper()
 	blocks := defaults.blocks()
 	for name, file := range map[string]string{"pending": "submit.lua", "due": "submit.lua", "override": "next.lua"} {
 		_, block, _ := strings.Cut(read(t, file), "-- begin "+name+"\n")
 		blocks[name], _, _ = strings.Cut(block, "-- end "+name+"\n")
 	}
-	for file := range scripts {
-		text := read(t, file)
-		for name, lines := range blocks {
-			text = replaceBlock(text, name, lines)
-		}
-		checkCopy(t, file, text)
+	texts := make(map[string]string)
+	files, err := filepath.Glob("*.lua")
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, file := range files {
+		texts[file] = read(t, file)
+		for name, lines := range blocks {
+			texts[file] = replaceBlock(texts[file], name, lines)
+		}
+	}
+	return texts
 }
 
 func read(t *testing.T, file string) string {

@@ -39,6 +39,9 @@ func TestOverride(t *testing.T) {
 	holds(t, o.ok("override", "end", "archive", "-why", "over"), "archive: the override has ended", "Before: level 5 at the earliest")
 	o.refused(exitFailed, "not found", "override", "end", "archive", "-why", "over")
 	o.reading(`{"customer":"archive"}`).ok("override", "set", "-from", "-", "-level", "3", "-for", "1h", "-why", "again")
+	if _, out, _ := o.ask("status"); strings.Contains(out, "about to end") {
+		t.Errorf("of an override that was set for an hour just now status says\n%s", out)
+	}
 	holds(t, o.ok("log"), "archive level 5 at the earliest, for 30m", `"enough"`, "archive: override ended", "by mary")
 	if entries := objects(t, o.ok("log", "-customer", "archive", "-json")); len(entries) != 4 {
 		t.Errorf("the log has %v", entries)

@@ -341,7 +341,7 @@ func (r *Runner) do(d *Deadline, places chan struct{}, job job) *overdue {
 	select {
 	case places <- struct{}{}:
 	case <-ctx.Done():
-		return newOverdue(fmt.Errorf("%w (too many concurrent calls)", d.Err()))
+		return newOverdue(fmt.Errorf("%w (as many calls as the client's pool allows wait for answers)", d.Err()))
 	}
 	done, within := make(chan struct{}), job.context()
 	*within = lasting{Context: ctx, job: job, long: d.long}
@@ -388,7 +388,7 @@ func (r *Runner) explain(d *Deadline, result *result, before error) error {
 	if result.unsent && errors.Is(err, context.DeadlineExceeded) && d.caller.Err() == nil && !d.end.IsZero() {
 		rest, cancel := d.rest()
 		defer cancel()
-		if cause := r.probe.why(rest, r.client); cause != nil {
+		if cause := r.probe.why(rest, r.client); cause != nil && !strings.Contains(err.Error(), cause.Error()) {
 			err = fmt.Errorf("%w (%w)", cause, err)
 		}
 	}

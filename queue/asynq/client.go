@@ -58,8 +58,9 @@ func invalid(what string) error {
 //
 // If the store fails, or an argument is invalid, which wraps [priority.ErrInvalid], nothing
 // is enqueued. If asynq returns an error, the document is no longer pending. But if asynq
-// already has the task (asynq.ErrTaskIDConflict), the document ends with that one: if it has
-// ended, and is only retained or archived, call the store's Done.
+// already has the task (asynq.ErrTaskIDConflict), the document ends with that one. If that one has
+// ended, and an asynq.Inspector's GetTaskInfo says that it is completed or archived, call the
+// store's Done.
 func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
 	if customer == "" || task == nil {
 		return c.client.EnqueueContext(ctx, plainTask(task), opts...)
@@ -86,7 +87,10 @@ func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task,
 	level := queue.Name(c.name, decision.Level, c.store.Last())
 	task = asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers)
 	info, err := c.client.EnqueueContext(ctx, task, append(slices.Clone(opts), asynq.Queue(level))...)
-	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // a lost reply is such a conflict, too: go-redis sends again
+	switch {
+	case errors.Is(err, asynq.ErrTaskIDConflict): // a lost reply is such a conflict, too: go-redis sends again
+		err = fmt.Errorf("priorityasynq: %s: %w", level, err)
+	case err != nil:
 		_ = ending.Done(ctx, c.store, d.customer, d.id, 0)
 	}
 	return info, err

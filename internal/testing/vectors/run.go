@@ -50,7 +50,13 @@ func Run(ctx context.Context, c Case, world World) ([]Step, error) {
 func (c Case) Difference(got []Step) string {
 	for i := range got {
 		if !reflect.DeepEqual(got[i], c.Steps[i]) { // what comes after it says nothing
-			return fmt.Sprintf("%s: step %d came to\n%s\nand not\n%s", c.Name, i, asJSON(got[i]), asJSON(c.Steps[i]))
+			is, want := asJSON(got[i]), asJSON(c.Steps[i])
+			from := 0
+			for from < min(len(is), len(want)) && is[from] == want[from] {
+				from++
+			}
+			part := func(text string) string { return text[max(0, from-200):min(len(text), from+200)] }
+			return fmt.Sprintf("%s: step %d came to …%s… and not …%s…", c.Name, i, part(is), part(want))
 		}
 	}
 	return ""

@@ -170,7 +170,7 @@ func (s *Snapshot) overrideChecks(overrides []Override) []Check {
 		inForce = Group(int64(len(overrides))) + " in force"
 	}
 	for _, o := range overrides {
-		if o.Left > 0 && o.Left < endsSoon {
+		if o.Left > 0 && o.Left < min(endsSoon, s.Now.Sub(o.At)) { // not one that was set for an hour just now
 			soon = append(soon, fmt.Sprintf("%s (%s) in %s", Shown(o.Customer), o.Says(), Span(o.Left.Round(time.Second))))
 		}
 		if o.Bounds.Earliest == s.Last && !o.At.IsZero() && s.Now.Sub(o.At) > oldLast {
