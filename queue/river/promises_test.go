@@ -2,6 +2,7 @@ package priorityriver
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -154,5 +155,21 @@ func testSettle(t *testing.T, url string) {
 	}
 	if pending := pending(t, store, "acme"); pending != 2 {
 		t.Errorf("%d pending, want 2", pending)
+	}
+
+	// Waiting jobs are read once for many that have ended.
+	for i := range 100 {
+		inserted, err := client.Insert(t.Context(), invoice{"bakery", fmt.Sprint(i)}, nil)
+		if err == nil {
+			_, err = client.JobCancel(t.Context(), inserted.Job.ID)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := opened.(*program).pool.Stat().AcquireCount()
+	err = settle(t.Context(), client, store, time.Now().Add(-time.Hour))
+	if n := opened.(*program).pool.Stat().AcquireCount() - before; err != nil || n > 10 || pending(t, store, "bakery") != 0 {
+		t.Errorf("%d queries, %d pending, %v", n, pending(t, store, "bakery"), err)
 	}
 }

@@ -3,6 +3,8 @@ package priorityriver
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -34,14 +36,13 @@ func settle[TTx any](ctx context.Context, client *river.Client[TTx], store prior
 		if err != nil {
 			return err
 		}
-		for _, job := range page.Jobs {
-			d, ok := documentOf(job.Metadata)
-			if !ok {
-				continue
-			}
-			if isWaiting, err := hasJob(ctx, client, d); err != nil {
-				return err
-			} else if isWaiting {
+		documents := documentsOf(page.Jobs)
+		waiting, err := thoseWaiting(ctx, client, documents)
+		if err != nil {
+			return err
+		}
+		for d := range documents {
+			if waiting[d] {
 				continue
 			}
 			err := ending.Done(ctx, store, d.Customer, d.ID, 0)
@@ -56,12 +57,34 @@ func settle[TTx any](ctx context.Context, client *river.Client[TTx], store prior
 	}
 }
 
-// hasJob reports whether a job of the document is waiting or running.
-func hasJob[TTx any](ctx context.Context, client *river.Client[TTx], d document) (bool, error) {
-	page, err := client.JobList(ctx, river.NewJobListParams().First(1).Where( // as SQLite knows it, too
-		"metadata->'docpriority'->>'customer' = @customer AND metadata->'docpriority'->>'document' = @document",
-		river.NamedArgs{"customer": d.Customer, "document": d.ID},
-	).States(rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,
-		rivertype.JobStateRunning, rivertype.JobStateScheduled))
-	return err == nil && len(page.Jobs) > 0, err
+// documentsOf returns the documents of jobs, without costs.
+func documentsOf(jobs []*rivertype.JobRow) map[document]bool {
+	documents := make(map[document]bool)
+	for _, job := range jobs {
+		if d, ok := documentOf(job.Metadata); ok {
+			documents[document{Customer: d.Customer, ID: d.ID}] = true
+		}
+	}
+	return documents
+}
+
+// thoseWaiting returns the documents of jobs that wait or run, among them all those of up to 100
+// documents that do. It reads all such jobs once, as no index has a job's metadata.
+func thoseWaiting[TTx any](ctx context.Context, client *river.Client[TTx], documents map[document]bool) (map[document]bool, error) {
+	if len(documents) == 0 {
+		return nil, nil
+	}
+	var names []string
+	ids := make(river.NamedArgs)
+	for d := range documents {
+		name := fmt.Sprintf("document%02d", len(names)) // none is the beginning of another
+		names, ids[name] = append(names, "@"+name), d.ID
+	}
+	where := "metadata->'docpriority'->>'document' IN (" + strings.Join(names, ", ") + ")" // SQLite knows it, too
+	page, err := client.JobList(ctx, river.NewJobListParams().First(10_000).Where(where, ids).States(rivertype.JobStateAvailable,
+		rivertype.JobStatePending, rivertype.JobStateRetryable, rivertype.JobStateRunning, rivertype.JobStateScheduled))
+	if err != nil {
+		return nil, err
+	}
+	return documentsOf(page.Jobs), nil
 }

@@ -96,7 +96,8 @@ class Publishing(unittest.TestCase):
         def untold() -> None: ...
 
         for publish, settings, why in (
-            (lambda app, work: work.delay(None), {}, "customer_of names no customer"),
+            (lambda app, work: work.delay(None), {}, "INFO:docpriority:docpriority: the task work has no level: customer_of names no customer"),
+            (lambda app, work: work.delay(""), {}, "WARNING:docpriority:docpriority: the task work has no level: customer_of names no customer"),
             (lambda app, work: work.delay(5), {}, "customer_of must return a str or None, not int: write str(customer.id)"),
             (lambda app, work: work.delay("x" * 513), {}, "a customer must have 1 to 512 bytes, not 513"),
             (lambda app, work: app.send_task("celery.map", kwargs={"task": work.s(), "it": ["acme", "other"]}), {}, "documents of 2 customers"),

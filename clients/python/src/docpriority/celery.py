@@ -175,26 +175,27 @@ class _Integration:
         """Returns whose document a message is, or an empty name."""
         if name.startswith("celery.") and name not in _MAPS:
             return "", Document("")
-        why = "task_protocol 1 has no room for a customer"
+        why, level = "task_protocol 1 has no room for a customer", logging.WARNING
         if message.headers.get("id"):
             try:
                 tasks = self._tasks_of(name, message, {**message.headers, **headers})
-                customers = {self._customer_of(task) or "" for task in tasks}
-                if not all(isinstance(customer, str) for customer in customers):  # a header cannot carry bytes
-                    raise TypeError(f"customer_of must return a str or None, not {type(customers.pop()).__name__}: write str(customer.id)")
+                customers = {self._customer_of(task) for task in tasks}
+                for customer in customers:
+                    if not isinstance(customer, (str, type(None))):  # a header cannot carry bytes
+                        raise TypeError(f"customer_of must return a str or None, not {type(customer).__name__}: write str(customer.id)")
                 if len(customers) > 1:
                     raise ValueError(f"it has documents of {len(customers)} customers: publish a message for each")
-                customer = "".join(customers)
+                customer = customers.pop() if customers else None
                 if customer:
                     bytes_of("customer", customer)
                     cost = checked_cost(sum(self._cost_of(task) or 0 for task in tasks) if self._cost_of is not None else 0)
                     return customer, Document(message.headers["id"], cost, self._delay_of(message))
-                why = "customer_of names no customer"
+                why, level = "customer_of names no customer", logging.INFO if customer is None else logging.WARNING
             except SoftTimeLimitExceeded:
                 raise
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
-        self._warn(f"the task {name} has no level: {why}", name)
+        self._warn(f"the task {name} has no level: {why}", name, level)
         return "", Document("")
 
     def _tasks_of(self, name: str, message: Any, headers: Mapping[str, Any]) -> list[PublishedTask]:
@@ -254,11 +255,11 @@ class _Integration:
             return None
         return rabbitmq_priority(level, self._store.last, max_priority)
 
-    def _warn(self, why: str, once: str = "") -> None:
+    def _warn(self, why: str, once: str = "", level: int = logging.WARNING) -> None:
         """Logs a line once, or one for a name."""
         if (once or why) not in self._warned:
             self._warned.add(once or why)
-            _log.warning("docpriority: %s", why)
+            _log.log(level, "docpriority: %s", why)
 
     # Where tasks are worked on.
 

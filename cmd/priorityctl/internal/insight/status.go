@@ -78,27 +78,34 @@ func (s *Snapshot) Loss(ctx context.Context) *Check {
 		c := finding("data.lost", "lost", lost)
 		return &c
 	}
-	return s.emptied(ctx)
+	if c := s.emptied(ctx); c != nil && c.Status != OK {
+		return c
+	}
+	return nil
 }
 
 // emptied says that workers noticed that Redis had lost its data within the last day, or that it has
 // none as late as the workers have read it; nil: neither, or an operator has imported an export,
 // decided on the policies, or changed something since.
 func (s *Snapshot) emptied(ctx context.Context) *Check {
+	at, err := fleet.Emptied(ctx, s.Client, s.Prefix)
 	var known, latest time.Time // when operators last changed something
+	saw := false                // whether a worker is here that would know
 	for _, r := range s.Reports {
 		if r.Here() && r.Changed.After(known) {
 			known = r.Changed
 		}
+		saw = saw || r.Here() && s.Now.Add(-r.Age-r.Up).Before(at)
 	}
-	at, err := fleet.Emptied(ctx, s.Client, s.Prefix)
 	entries, unread := s.Admin.Log(ctx, "", 100)
 	if err == nil && !at.IsZero() && !slices.ContainsFunc(entries, func(entry control.Entry) bool {
 		return (entry.Kind == "import" || entry.Kind == "policies") && entry.At.After(at)
 	}) {
 		kind := "data.emptied"
-		if known.IsZero() && s.Lost() == "" { // counts alone come back by themselves
-			kind = "data.restarted"
+		if known.IsZero() && s.Lost() == "" {
+			if kind = "data.unknown"; saw {
+				kind = "data.restarted"
+			}
 		}
 		c := finding(kind, "ago", ago(s.Now.Sub(at)))
 		return &c

@@ -13,7 +13,8 @@ var words = map[string]struct {
 	"redis.replica":     {"redis", Failed, "this is {replica}", "name the master: a replica counts nothing"},
 
 	"data.emptied":   {"data", Failed, "Redis lost its data {ago} ago: policies and overrides from before are gone", "priorityctl control import brings an export back; if there is none, policy apply or policy withdraw settles this"},
-	"data.restarted": {"data", Warning, "Redis lost its data {ago} ago: no worker knows of policies or overrides from before", "if there were any, priorityctl control import brings an export back; this line ends within a day, or with any policy command"},
+	"data.restarted": {"data", OK, "Redis lost its data {ago} ago: operators had set nothing, and counts begin again", ""},
+	"data.unknown":   {"data", Warning, "Redis lost its data {ago} ago: no worker knows of policies or overrides from before", "if there were any, priorityctl control import brings an export back; this line ends within a day, or with any policy command"},
 	"data.older":     {"data", Failed, "Redis has older data: it does not know what operators changed {ago} ago, so overrides may be missing", "priorityctl control import -force brings an export back; any other change by an operator settles this"},
 	"data.lost":      {"data", Failed, "{lost}", "see priorityctl status"},
 

@@ -177,6 +177,8 @@ func TestPages_NoWorkersThenEmptied(t *testing.T) {
 	w.has("log", "The latest 50 changes")
 	w.client.Set(t.Context(), "priority:{fleet}:emptied", time.Now().Add(-4*time.Minute).UnixMilli(), 0)
 	w.has("", "! data:", "Redis lost its data 4m ago", "no worker knows of policies")
+	w.report("w1", 0, fleet.Report{})
+	w.has("", "Redis lost its data 4m ago: operators had set nothing")
 	w.report("w1", 0, fleet.Report{Following: control.Following{Version: 15, Code: control.Lost}})
 	w.has("", "✗ data:", "Redis lost its data 4m ago", "✗ policies:", "version 15 was known, none is there", "→ priorityctl control import brings an export back")
 	w.has("policy", "✗ Redis lost policies", "version 15 was known", "Where the lost policies are not known, the workers’ own options decide")
