@@ -104,7 +104,7 @@ func (w *world) script(d *driver, policy, name, want string) {
 	case r.SHA1 != got:
 		w.Errorf("policy %q: the driver says that %s has the SHA-1 %s, but its text has %s", policy, name, r.SHA1, got)
 	case got != want:
-		w.Errorf("policy %q: %s has the SHA-1 %s, want %s; it is\n%s", policy, name, got, want, r.Script)
+		w.Errorf("policy %q: %s has the SHA-1 %s, want %s: compare the numbers in the script, and the port's defaults", policy, name, got, want)
 	}
 }
 

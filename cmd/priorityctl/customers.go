@@ -48,6 +48,9 @@ func (f *fromFlag) customers(c *call, args []string) ([]string, error) {
 	if err != nil {
 		return nil, usageError("%s: %w", source, err)
 	}
+	if len(names) == 0 { // as of a list with nothing to list
+		c.note("%s: there is no customer in it", source)
+	}
 	return names, nil
 }
 
@@ -66,7 +69,7 @@ func parseCustomers(text []byte) (names []string, err error) {
 		}
 		err := decoder.Decode(&object)
 		if errors.Is(err, io.EOF) {
-			break
+			return names, nil
 		}
 		found := object.Busiest
 		if found == nil {
@@ -85,10 +88,6 @@ func parseCustomers(text []byte) (names []string, err error) {
 			return nil, fmt.Errorf("object %d: %w", place, err)
 		}
 	}
-	if len(names) == 0 {
-		return nil, errors.New("there is no customer in it")
-	}
-	return names, nil
 }
 
 // readInput reads a file, or standard input for "-". source is its name in messages.

@@ -77,8 +77,15 @@ func TestJSON_Documented(t *testing.T) {
 				t.Errorf("docs/versions.md: the row %s does not name %q", object, field)
 			}
 		}
+		for _, named := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(rowNamed.ReplaceAllString(nested.ReplaceAllString(row, ""), ""), -1) {
+			if !fields[named[1]] {
+				t.Errorf("docs/versions.md: the row %s names %q, which is not there", object, named[1])
+			}
+		}
 	}
 }
+
+var nested = regexp.MustCompile(`\([^)]*\)`)
 
 var rowNamed = regexp.MustCompile("as (?:in|of) (`[^`]+`)")
 
@@ -90,7 +97,7 @@ func tableRow(t *testing.T, page, object string) string {
 		t.Fatalf("docs/versions.md has no row for %s", object)
 	}
 	_, row, _ := strings.Cut(strings.TrimPrefix(found, "| "), " | ")
-	for _, reference := range rowNamed.FindAllStringSubmatch(row, -1) {
+	for _, reference := range rowNamed.FindAllStringSubmatch(nested.ReplaceAllString(row, ""), -1) {
 		row += tableRow(t, page, reference[1])
 	}
 	return row

@@ -168,4 +168,7 @@ func TestList(t *testing.T) {
 	if out := o.ok("list", "-corrupt"); out != "No such customer.\n" {
 		t.Errorf("got %s", out)
 	}
+	if status, out, says := o.reading(o.ok("list", "-corrupt", "-json")).ask("get", "-from", "-"); status != 0 || out != "" || !strings.Contains(says, "no customer") {
+		t.Errorf("of nobody it says %d, %q, %q", status, out, says)
+	}
 }

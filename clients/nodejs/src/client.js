@@ -20,14 +20,16 @@ const canTake = (client) => client.isReady && client.unanswered < maxUnanswered;
 
 class Wire {
   #newClient;
+  #pace;
   #client;
   #replacement; // the client that is used instead once it is ready
   #openedAt; // when the newest client was opened
   #change; // a promise while calls wait for a client to be ready
   #clients = new Map(); // those that have not ended, with the scripts that each has loaded, by their SHA-1s
 
-  constructor(client) {
+  constructor(client, pace) {
     this.#newClient = constructorOf(client);
+    this.#pace = pace;
   }
 
   /** Sends a command and returns the reply; key is for a cluster. Rejects with Refused, Unsent or Lost. */
@@ -38,7 +40,10 @@ class Wire {
     if (deadline.isOver) throw new Unsent(`it was not sent: ${deadline.cause.message}`);
     try {
       const reply = client.send(args, key);
-      const settle = () => client.unanswered--;
+      const settle = () => {
+        client.unanswered--;
+        this.#pace.noteReply();
+      };
       client.unanswered++;
       reply.then(settle, settle);
       return await deadline.race(reply);
@@ -221,7 +226,8 @@ class Ioredis {
     if (error.name === 'ReplyError' && error.command?.name !== 'auth') return new Refused(message, { cause: error });
     if (/^Stream isn't writeable|^Too many Cluster redirections\. Last error: ReplyError/.test(error.message)) return new Unsent(error.message, { cause: error });
     const why = this.connectionError ?? error;
-    return new Lost(`no answer came: ${why.message}`, { cause: why });
+    const said = why.message.replace(/^Reached the max retries per request limit.*/, 'the connection broke'); // the limit is the store's
+    return new Lost(`no answer came: ${said}`, { cause: why });
   }
 
   end() {

@@ -145,7 +145,7 @@ export interface Policy {
 export interface StoreOptions {
   /** Begins every key; no braces. Default: 'priority'. */
   prefix?: string;
-  /** Milliseconds until a call is given up. The time that other code blocks the event loop is no part of it. Default: 250. */
+  /** Milliseconds until a call is given up. The time that other code blocks the event loop, or that a burst of calls keeps it busy while replies arrive, is no part of it. Default: 250. */
   timeout?: number;
   /** Applies to customers without a tier. Default: {@link defaultPolicy}. */
   policy?: Policy;
@@ -244,7 +244,7 @@ export class Store {
 
   /**
    * Waits for earlier calls, tells Redis of each done that it has not answered, and ends the store's connections.
-   * With Redis away it takes up to three times the timeout more, and at least a second.
+   * It stops telling after twice the timeout, half a second at least and three at most; a call in progress ends.
    */
   close(): Promise<void>;
 

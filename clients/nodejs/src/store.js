@@ -6,7 +6,7 @@ const { bytesOf, checkAmount, checkDelay, checkInteger, checkKind, checkNames, c
 const { Wire } = require('./client.js');
 const { Clock } = require('./clock.js');
 const { Costs } = require('./costs.js');
-const { Deadline } = require('./deadline.js');
+const { Deadline, Pace } = require('./deadline.js');
 const { NotCounted } = require('./errors.js');
 const { Fallback } = require('./fallback.js');
 const { accountOf, defaultPrefix, keysOf } = require('./keys.js');
@@ -35,6 +35,7 @@ const rules = ['unknown', 'byCount', 'byLoad']; // as peek.lua numbers them
 
 class Store {
   #wire;
+  #pace = new Pace(); // of replies on the wire
   #clock = new Clock(); // Redis's
   #memory; // a MemoryStore has one instead of a wire
   #fallback;
@@ -67,7 +68,7 @@ class Store {
     [this.#prefix, this.#timeout, this.#tierOf, this.#overrides, this.#accounts, this.#lease] = [prefix, timeout, tierOf, overrides || accounts, accounts, lease];
     this.#ownPolicies = this.#policies = policiesOf({ policy, tiers }, lease);
     if (client instanceof Memory) this.#memory = client;
-    else this.#wire = new Wire(client);
+    else this.#wire = new Wire(client, this.#pace);
     if (fallback && this.#wire) this.#fallback = new Fallback((call) => this.#askRedis(call), accounts);
   }
 
@@ -265,7 +266,7 @@ class Store {
   }
 
   async #withDeadline(timeout, call) {
-    const deadline = new Deadline(timeout);
+    const deadline = new Deadline(timeout, this.#pace);
     try {
       return await call(this.#wire, deadline);
     } finally {

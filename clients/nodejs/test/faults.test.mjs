@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { join, NotCounted, OutcomeUnknown, Store } from 'docpriority';
 import { Wire } from '../src/client.js';
-import { Deadline } from '../src/deadline.js';
+import { Deadline, Pace } from '../src/deadline.js';
 import { clients, newest, oddSettings } from './clients.mjs';
 import { integers, Server } from './server.mjs';
 
@@ -40,10 +40,26 @@ function gate() {
 test('no more than 10,000 commands wait for replies', async () => {
   let waiting = 0;
   const copy = { status: 'ready', on() {}, call: () => new Promise(() => waiting++) };
-  const wire = new Wire({ callBuffer() {}, duplicate: () => copy });
-  const deadline = new Deadline(50);
+  const pace = new Pace();
+  const wire = new Wire({ callBuffer() {}, duplicate: () => copy }, pace);
+  const deadline = new Deadline(50, pace);
   await Promise.allSettled(Array.from({ length: 10_010 }, () => wire.send(['PING'], 'acme', deadline)));
   assert.equal(waiting, 10_000);
+});
+
+test('a burst of calls that keeps the event loop busy is no outage while replies arrive', async () => {
+  const pace = new Pace();
+  const deadline = new Deadline(50, pace);
+  for (let turns = 0; turns < 30; turns++) {
+    work(10);
+    pace.noteReply();
+    await new Promise(setImmediate);
+  }
+  assert.ok(!deadline.isOver);
+  while (!deadline.isOver) {
+    work(10);
+    await new Promise(setImmediate);
+  }
 });
 
 for (const [kind, make] of newest(clients)) {
