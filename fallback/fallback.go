@@ -127,7 +127,7 @@ func New(primary priority.Store, opts *Options) (*Store, error) {
 }
 
 // Degraded reports whether the primary's last call failed, or the circuit is not closed.
-// It becomes false again when the primary counts a document. Without any calls it becomes
+// It becomes false again when the primary counts a document. Without such a call it becomes
 // false after ten successful probes, as a readiness check needs.
 func (s *Store) Degraded() bool { return s.breaker.failing() }
 

@@ -38,8 +38,8 @@ const (
 // Handle runs process on a delivery and settles it: it calls Done, and then acknowledges. If
 // process fails or panics, the delivery is acknowledged once RabbitMQ has confirmed that the
 // document waits in the queue of its delay or is a dead letter. If ctx ends before process
-// returns an error, the try does not count. Consume with autoAck false and Qos(1, 0, false):
-// no urgent document can overtake what a consumer has prefetched.
+// returns an error, the try does not count. Consume with autoAck false and Qos(n, 0, false) for
+// n goroutines that call Handle: no urgent document can overtake what a consumer has prefetched.
 //
 // An error means that the delivery is not settled and the channel or connection is
 // unusable: drop it, and RabbitMQ redelivers the document. Handle does not return errors of

@@ -104,7 +104,7 @@ class Member:
         policies = "the store's own policies" if self._following["own"] else f"the operators' policies of version {self._following['version']}"
         why = [self._following[field] for field in ("code", "detail") if field in self._following]
         if why:
-            _log.warning("docpriority: %s still apply: %s", policies, ": ".join(why))
+            _log.warning("docpriority: %s still apply: %s", policies, ": ".join(why).replace("unreachable", "Redis cannot be reached"))
         else:
             _log.info("docpriority: %s apply", policies)
 

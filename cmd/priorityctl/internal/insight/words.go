@@ -73,7 +73,7 @@ var words = map[string]struct {
 	"corrupt.keys":           {"corrupt", Warning, "{customers}: a key is corrupt, so each process decides by itself", "priorityctl list -corrupt names all such customers, and runbook 5 says how to remove only this key"},
 	"corrupt":                {"corrupt", Warning, "{documents} {says} in the last minute", "priorityctl list -corrupt names the customers"},
 
-	"floods":            {"floods", OK, "none is known", ""},
+	"floods":            {"floods", OK, "none is known to the workers here; priorityctl list -level 9 finds what closed processes sent, too", ""},
 	"floods.some":       {"floods", OK, "{n customers}, {documents} beyond the last load; {others}", ""},
 	"floods.counted":    {"floods", OK, "{n customers} at level {last} by count: {customers}. Next does not know what waits", ""},
 	"floods.overridden": {"floods", Warning, "{n customers} with an override to an earlier level: {customers}. Their next documents go before others' from now on; queued ones keep their level", "{command} ends one"},
