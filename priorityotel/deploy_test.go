@@ -189,6 +189,21 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
+// Each metric has its row in the docs.
+func TestMetrics_Documented(t *testing.T) {
+	t.Parallel()
+	page, code := read(t, "../docs/operate.md"), read(t, "metrics.go")+read(t, "store.go")+read(t, "fleet.go")
+	for _, found := range regexp.MustCompile(`(?:Counter|Gauge|gauge|seconds)\("([a-z.]+)",`).FindAllStringSubmatch(code, -1) {
+		name := "priority_" + strings.ReplaceAll(strings.TrimPrefix(found[1], "priority."), ".", "_")
+		if !strings.HasPrefix(found[1], "priority.") {
+			name = "priority_fleet_" + found[1]
+		}
+		if !strings.Contains(page, "`"+name) {
+			t.Errorf("docs/operate.md has no row for %s", name)
+		}
+	}
+}
+
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)

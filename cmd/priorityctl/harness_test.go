@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +33,8 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(urlVariable, "not named by the test"); err != nil {
 		panic(err)
 	}
-	_ = flag.Set("test.parallel", "6") // they wait more than they compute; -parallel says otherwise
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // of members: no part of what is tested
+	_ = flag.Set("test.parallel", "6")             // they wait more than they compute; -parallel says otherwise
 	os.Exit(m.Run())
 }
 

@@ -41,7 +41,7 @@ class Dones {
   async flush(milliseconds) {
     this.#until = performance.now() + milliseconds;
     await this.#send();
-    if (this.#documents > 0) process.emitWarning(`docpriority: Redis was not told that documents are done (${this.#documents}): they look pending until their leases end`);
+    if (this.#documents > 0) process.emitWarning(`docpriority: Redis was not told that documents are done (${this.#documents}): they may look pending until their leases end`);
   }
 
   async #sendInBackground() {

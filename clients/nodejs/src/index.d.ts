@@ -244,7 +244,7 @@ export class Store {
 
   /**
    * Waits for earlier calls, tells Redis of each done that it has not answered, and ends the store's connections.
-   * It stops telling after twice the timeout, half a second at least and three at most; a call in progress ends.
+   * It stops telling after twice the timeout, half a second at least and three at most; a call in progress ends. A store of join may take two seconds more while Redis is away.
    */
   close(): Promise<void>;
 

@@ -79,7 +79,7 @@ class Dones:
         self._until = time.monotonic() + seconds
         yield from self._send()
         if self._owed:
-            _log.warning("docpriority: Redis was not told that documents are done (%d): they look pending until their leases end", self._documents)
+            _log.warning("docpriority: Redis was not told that documents are done (%d): they may look pending until their leases end", self._documents)
 
     def _send(self) -> Steps[None]:
         failures = 0
