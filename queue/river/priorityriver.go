@@ -62,10 +62,10 @@ var (
 //
 // The function customerOf says whose job is about to be inserted. An empty customer means that the job
 // has none, and runs as without the middleware. The document is an id that you create, or
-// empty: then the module creates one. Return a new id for each job, or the same one for the same
-// unique job, and never one that customers choose: a customer who reuses an id gets level 1 each time. The cost is how much
-// work the document is, in any unit that all jobs share, such as pages or bytes; 0 if that
-// is not known.
+// empty: then the module creates one. Return a new id for each job, or the same one for the
+// same unique job, and never one that customers choose: a customer who reuses an id gets level
+// 1 each time. The cost is how much work the document is, in any unit that all jobs share, such
+// as pages or bytes; 0 if that is not known.
 func New(store priority.Store, customerOf func(job *rivertype.JobInsertParams) (customer, document string, cost float64)) (*Middleware, error) {
 	switch {
 	case typednil.Is(store):
